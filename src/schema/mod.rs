@@ -1,1 +1,9 @@
-//! See ARCHITECTURE.md.
+//! Keyspaces, tables, columns, types and their versions; the partitioner. Plain values: a schema is changed by applying
+//! `SchemaOp`s to it in order, on every shard alike.
+
+pub mod clustering;
+pub mod partitioner;
+pub mod table;
+
+pub use clustering::{ClusteringOrder, Position};
+pub use table::{Column, ColumnKind, DroppedColumn, Keyspace, Schema, SchemaOp, Table, TableOptions};

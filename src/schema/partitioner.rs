@@ -1,0 +1,111 @@
+//! The Murmur3 partitioner, bit for bit Cassandra's, and the tokens' division among shards.
+
+use crate::base::ids::{ShardId, Token};
+
+/// Cassandra's Murmur3Partitioner: the first half of Murmur3 x64 128 with its signed-byte tail, `i64::MIN` mapped to
+/// `i64::MAX`. An empty key is the minimum token.
+pub fn token_of(partition_key: &[u8]) -> Token {
+    if partition_key.is_empty() {
+        return Token(i64::MIN);
+    }
+    let hash = murmur3_first_half(partition_key);
+    Token(if hash == i64::MIN { i64::MAX } else { hash })
+}
+
+const C1: u64 = 0x87c3_7b91_1142_53d5;
+const C2: u64 = 0x4cf5_ad43_2745_937f;
+
+fn murmur3_first_half(data: &[u8]) -> i64 {
+    let (mut h1, mut h2) = (0u64, 0u64);
+    let (blocks, tail) = data.as_chunks::<16>();
+    for block in blocks {
+        let (a, b) = block.split_at(8);
+        let k1 = u64::from_le_bytes(a.try_into().expect("half of sixteen"));
+        let k2 = u64::from_le_bytes(b.try_into().expect("half of sixteen"));
+        h1 ^= k1.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    }
+    let (mut k1, mut k2) = (0u64, 0u64);
+    for (at, &byte) in tail.iter().enumerate() {
+        // Cassandra's implementation sign-extends the tail's bytes.
+        let wide = i64::from(byte as i8) as u64;
+        if at < 8 {
+            k1 ^= wide << (8 * at);
+        } else {
+            k2 ^= wide << (8 * (at - 8));
+        }
+    }
+    if tail.len() > 8 {
+        h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+    }
+    if !tail.is_empty() {
+        h1 ^= k1.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+    }
+    h1 ^= data.len() as u64;
+    h2 ^= data.len() as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    h1 = finish(h1);
+    h2 = finish(h2);
+    h1.wrapping_add(h2) as i64
+}
+
+fn finish(mut k: u64) -> u64 {
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    k ^ (k >> 33)
+}
+
+/// How tokens are divided among shards: ScyllaDB's `biased-token-round-robin`.
+/// `shard = (((token + 2^63) << ignore_msb) * shards) >> 64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharding {
+    pub shards: u16,
+    pub ignore_msb: u8,
+}
+
+/// The most significant bits of a token that do not choose its shard.
+pub const IGNORE_MSB: u8 = 8;
+
+impl Sharding {
+    pub fn new(shards: u16) -> Self {
+        Sharding { shards, ignore_msb: IGNORE_MSB }
+    }
+
+    pub fn shard_of(self, token: Token) -> ShardId {
+        let biased = (token.0 as u64).wrapping_add(1 << 63) << self.ignore_msb;
+        let product = u128::from(biased) * u128::from(self.shards);
+        ShardId((product >> 64) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens that Cassandra gives (`SELECT token(k)`), among them keys whose tail bytes have the high bit set.
+    #[test]
+    fn tokens_are_cassandras() {
+        assert_eq!(token_of(&1i32.to_be_bytes()), Token(-4_069_959_284_402_364_209));
+        assert_eq!(token_of(&2i32.to_be_bytes()), Token(-3_248_873_570_005_575_792));
+        assert_eq!(token_of(&3i32.to_be_bytes()), Token(9_010_454_139_840_013_625));
+        assert_eq!(token_of(b""), Token(i64::MIN));
+    }
+
+    #[test]
+    fn every_shard_gets_its_share() {
+        for shards in [1u16, 2, 3, 4, 16] {
+            let sharding = Sharding::new(shards);
+            let mut counts = vec![0u32; usize::from(shards)];
+            for k in 0..20_000i32 {
+                counts[usize::from(sharding.shard_of(token_of(&k.to_be_bytes())).0)] += 1;
+            }
+            let fair = 20_000 / u32::from(shards);
+            assert!(counts.iter().all(|&n| n > fair * 9 / 10 && n < fair * 11 / 10), "{counts:?}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The schema's values: what a keyspace, a table and a column are, and the ordered changes between two schemas.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::base::collections::{HashMap, hasher};
+use crate::base::ids::{ColumnId, TableId, TimestampMicros};
+use crate::schema::clustering::ClusteringOrder;
+use crate::types::{CqlType, UdtType};
+
+/// What a column is to its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColumnKind {
+    /// The component's position in the partition key.
+    PartitionKey(u16),
+    /// The component's position among the clustering columns, and whether its order is descending.
+    Clustering { position: u16, descending: bool },
+    Static,
+    Regular,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Given once within the table and never reused. Cells of a row are ordered by it.
+    pub id: ColumnId,
+    pub name: String,
+    pub ty: CqlType,
+    pub kind: ColumnKind,
+}
+
+/// A column that DROP took away. Its id stays taken, so its old cells stay gone whatever is added under its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedColumn {
+    pub id: ColumnId,
+    pub name: String,
+    pub ty: CqlType,
+    pub is_static: bool,
+    pub dropped_at: TimestampMicros,
+}
+
+/// The options of CREATE TABLE … WITH, with Cassandra 5.0's defaults. Those without effect here are stored and shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableOptions {
+    pub additional_write_policy: String,
+    pub allow_auto_snapshot: bool,
+    pub bloom_filter_fp_chance: f64,
+    pub caching: BTreeMap<String, String>,
+    pub cdc: bool,
+    pub comment: String,
+    /// With `class` fully qualified.
+    pub compaction: BTreeMap<String, String>,
+    pub compression: BTreeMap<String, String>,
+    pub crc_check_chance: f64,
+    pub default_time_to_live_s: i32,
+    pub extensions: BTreeMap<String, Vec<u8>>,
+    pub gc_grace_seconds: i32,
+    pub incremental_backups: bool,
+    pub max_index_interval: i32,
+    pub memtable: String,
+    pub memtable_flush_period_in_ms: i32,
+    pub min_index_interval: i32,
+    pub read_repair: String,
+    pub speculative_retry: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    pub id: TableId,
+    pub keyspace: String,
+    pub name: String,
+    /// Raised by every change of this table; records in the log and SSTables carry it.
+    pub version: u32,
+    /// Partition key, clustering, then static and regular columns as `SELECT *` shows them.
+    pub columns: Vec<Column>,
+    pub dropped: Vec<DroppedColumn>,
+    pub next_column_id: u16,
+    pub options: TableOptions,
+    pub is_counter: bool,
+}
+
+impl Table {
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
+    /// In key order.
+    pub fn partition_key(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::PartitionKey(_)))
+    }
+
+    /// In clustering order.
+    pub fn clustering(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Clustering { .. }))
+    }
+
+    pub fn statics(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.kind == ColumnKind::Static)
+    }
+
+    pub fn regulars(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.kind == ColumnKind::Regular)
+    }
+
+    pub fn has_statics(&self) -> bool {
+        self.statics().next().is_some()
+    }
+
+    pub fn clustering_order(&self) -> ClusteringOrder {
+        ClusteringOrder::new(self.clustering().map(|column| {
+            let descending = matches!(column.kind, ColumnKind::Clustering { descending: true, .. });
+            (column.ty.clone(), descending)
+        }))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    pub name: String,
+    pub durable_writes: bool,
+    /// With `class` fully qualified, verbatim otherwise.
+    pub replication: BTreeMap<String, String>,
+    pub types: BTreeMap<String, UdtType>,
+    pub tables: BTreeMap<String, Rc<Table>>,
+}
+
+/// One ordered change of a schema. A DDL statement is a list of them; ids are fixed within, so that every shard gets
+/// the same schema.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SchemaOp {
+    PutKeyspace { name: String, durable_writes: bool, replication: BTreeMap<String, String> },
+    DropKeyspace { name: String },
+    PutType(UdtType),
+    DropType { keyspace: String, name: String },
+    PutTable(Box<Table>),
+    DropTable { keyspace: String, name: String, id: TableId },
+}
+
+/// All that is defined, system keyspaces included.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    /// Raised by every change.
+    pub epoch: u64,
+    pub keyspaces: BTreeMap<String, Keyspace>,
+    by_id: HashMap<TableId, Rc<Table>>,
+}
+
+impl Default for Schema {
+    fn default() -> Self {
+        Schema { epoch: 0, keyspaces: BTreeMap::new(), by_id: HashMap::with_hasher(hasher()) }
+    }
+}
+
+impl Schema {
+    pub fn keyspace(&self, name: &str) -> Option<&Keyspace> {
+        self.keyspaces.get(name)
+    }
+
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&Rc<Table>> {
+        self.keyspaces.get(keyspace)?.tables.get(name)
+    }
+
+    pub fn table_by_id(&self, id: TableId) -> Option<&Rc<Table>> {
+        self.by_id.get(&id)
+    }
+
+    /// Applies one change. Ops name existing keyspaces: a table or type of an unknown keyspace is ignored, since its
+    /// keyspace was dropped before it.
+    pub fn apply(&mut self, op: &SchemaOp) {
+        match op {
+            SchemaOp::PutKeyspace { name, durable_writes, replication } => {
+                let keyspace = self.keyspaces.entry(name.clone()).or_insert_with(|| Keyspace {
+                    name: name.clone(),
+                    durable_writes: true,
+                    replication: BTreeMap::new(),
+                    types: BTreeMap::new(),
+                    tables: BTreeMap::new(),
+                });
+                keyspace.durable_writes = *durable_writes;
+                keyspace.replication.clone_from(replication);
+            }
+            SchemaOp::DropKeyspace { name } => {
+                if let Some(keyspace) = self.keyspaces.remove(name) {
+                    for table in keyspace.tables.values() {
+                        self.by_id.remove(&table.id);
+                    }
+                }
+            }
+            SchemaOp::PutType(udt) => {
+                if let Some(keyspace) = self.keyspaces.get_mut(&udt.keyspace) {
+                    keyspace.types.insert(udt.name.clone(), udt.clone());
+                }
+            }
+            SchemaOp::DropType { keyspace, name } => {
+                if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
+                    keyspace.types.remove(name);
+                }
+            }
+            SchemaOp::PutTable(table) => {
+                if let Some(keyspace) = self.keyspaces.get_mut(&table.keyspace) {
+                    let table = Rc::new((**table).clone());
+                    if let Some(before) = keyspace.tables.insert(table.name.clone(), table.clone()) {
+                        self.by_id.remove(&before.id);
+                    }
+                    self.by_id.insert(table.id, table);
+                }
+            }
+            SchemaOp::DropTable { keyspace, name, id } => {
+                if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
+                    keyspace.tables.remove(name);
+                }
+                self.by_id.remove(id);
+            }
+        }
+        self.epoch += 1;
+    }
+}
