@@ -1,8 +1,8 @@
 //! Cells, deletions and row liveness, and which of two wins. The rules are Cassandra's (`Cells.resolveRegular`,
 //! CASSANDRA-14592): the greater timestamp; at equal ones a tombstone beats an expiring cell beats a plain cell;
-//! then the later expiry, the greater value by unsigned bytes.
+//! then the later expiry or deletion time, the smaller TTL (the more recent write), the greater value by unsigned bytes.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use crate::base::ids::{ColumnId, TimestampMicros};
 
@@ -62,9 +62,10 @@ impl Liveness {
         !self.is_none() && now_s < self.expires_s
     }
 
-    /// The one that wins: greater timestamp, then expiring over not, then the later expiry, then the greater TTL.
+    /// The one that wins (`LivenessInfo.supersedes`): greater timestamp, then expiring over not, then the later expiry;
+    /// then, so that the order of arrival never matters, the smaller TTL as with cells.
     pub fn max(self, other: Liveness) -> Liveness {
-        let key = |l: Liveness| (l.timestamp, l.ttl_s != 0, l.expires_s, l.ttl_s);
+        let key = |l: Liveness| (l.timestamp, l.ttl_s != 0, l.expires_s, Reverse(l.ttl_s));
         if key(other) > key(self) { other } else { self }
     }
 }
@@ -109,14 +110,102 @@ impl<'a> Cell<'a> {
             .cmp(&other.timestamp)
             .then_with(|| (self.local_deletion_s != NEVER_S).cmp(&(other.local_deletion_s != NEVER_S)))
             .then_with(|| self.is_tombstone().cmp(&other.is_tombstone()))
-            .then_with(|| {
-                if self.local_deletion_s == NEVER_S || self.is_tombstone() {
-                    Ordering::Equal
-                } else {
-                    self.local_deletion_s.cmp(&other.local_deletion_s).then(other.ttl_s.cmp(&self.ttl_s))
-                }
-            })
-            .then_with(|| self.value.cmp(other.value))
             .then_with(|| self.local_deletion_s.cmp(&other.local_deletion_s))
+            .then_with(|| other.ttl_s.cmp(&self.ttl_s))
+            .then_with(|| self.value.cmp(other.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LATER_S: i64 = 2_000;
+
+    fn cell(timestamp: TimestampMicros, ttl_s: u32, local_deletion_s: i64, value: &[u8]) -> Cell<'_> {
+        Cell { column: ColumnId(1), path: None, timestamp, ttl_s, local_deletion_s, value }
+    }
+
+    fn plain(timestamp: TimestampMicros, value: &[u8]) -> Cell<'_> {
+        cell(timestamp, 0, NEVER_S, value)
+    }
+
+    /// `winner` wins over `loser`, asked either way.
+    fn check(winner: Cell<'_>, loser: Cell<'_>) {
+        assert_eq!(winner.reconcile(&loser), Ordering::Greater, "{winner:?} over {loser:?}");
+        assert_eq!(loser.reconcile(&winner), Ordering::Less, "{winner:?} over {loser:?}");
+    }
+
+    #[test]
+    fn the_greater_timestamp_wins_whatever_the_rest() {
+        check(plain(2, b""), plain(1, b"z"));
+        check(plain(2, b""), cell(1, 0, LATER_S, b""));
+        check(cell(2, 0, 5, b""), plain(1, b"z"));
+    }
+
+    #[test]
+    fn ties_go_tombstone_expiring_plain_then_value() {
+        check(cell(1, 0, 5, b""), plain(1, b"\xff"));
+        check(cell(1, 0, 5, b""), cell(1, 10, LATER_S, b"\xff"));
+        check(cell(1, 10, LATER_S, b"a"), plain(1, b"z"));
+        check(cell(1, 10, LATER_S + 1, b"a"), cell(1, 10, LATER_S, b"z"));
+        check(cell(1, 9, LATER_S, b"a"), cell(1, 10, LATER_S, b"z"));
+        check(cell(1, 0, 6, b""), cell(1, 0, 5, b""));
+        check(plain(1, b"b"), plain(1, b"a"));
+        check(plain(1, b"ab"), plain(1, b"a"));
+    }
+
+    /// Values compare as unsigned bytes: int -1 beats 2, double -2 beats 1.
+    #[test]
+    fn values_tie_as_unsigned_bytes() {
+        check(plain(1, &(-1i32).to_be_bytes()), plain(1, &2i32.to_be_bytes()));
+        check(plain(1, &(-2f64).to_be_bytes()), plain(1, &1f64.to_be_bytes()));
+    }
+
+    #[test]
+    fn liveness_ties_go_to_the_expiring_then_the_later() {
+        let liveness = |timestamp, ttl_s, expires_s| Liveness { timestamp, ttl_s, expires_s };
+        let check = |winner: Liveness, loser: Liveness| {
+            assert_eq!(winner.max(loser), winner);
+            assert_eq!(loser.max(winner), winner);
+        };
+        check(liveness(2, 0, NEVER_S), liveness(1, 10, 20));
+        check(liveness(1, 10, 20), liveness(1, 0, NEVER_S));
+        check(liveness(1, 10, 21), liveness(1, 10, 20));
+        check(liveness(1, 0, NEVER_S), Liveness::NONE);
+        assert!(!liveness(1, 10, 20).is_live(20));
+        assert!(liveness(1, 10, 20).is_live(19));
+    }
+
+    #[test]
+    fn a_deletion_covers_its_own_timestamp_and_live_covers_nothing() {
+        let deletion = DeletionTime { timestamp: 5, local_deletion_s: 1 };
+        assert!(deletion.deletes(5) && deletion.deletes(4) && !deletion.deletes(6));
+        assert!(!DeletionTime::LIVE.deletes(i64::MIN) && !DeletionTime::LIVE.deletes(5));
+        assert_eq!(DeletionTime::LIVE.max(deletion), deletion);
+        let later = DeletionTime { timestamp: 5, local_deletion_s: 2 };
+        assert_eq!(later.max(deletion), later);
+        assert_eq!(deletion.max(later), later);
+    }
+
+    fn any_cell() -> impl Strategy<Value = (i64, u32, i64, u8)> {
+        (0i64..3, 0u32..3, prop_oneof![Just(NEVER_S), 0i64..3], 0u8..3)
+            .prop_filter("an expiring cell has its time", |(_, ttl, at, _)| *ttl == 0 || *at != NEVER_S)
+    }
+
+    proptest! {
+        /// A total order, so that three replicas agree in whatever order they hear of the writes.
+        #[test]
+        fn reconciling_is_a_total_order(a in any_cell(), b in any_cell(), c in any_cell()) {
+            let values = [[a.3], [b.3], [c.3]];
+            let made: Vec<Cell<'_>> = [a, b, c].iter().zip(&values).map(|(x, v)| cell(x.0, x.1, x.2, v)).collect();
+            let (a, b, c) = (made[0], made[1], made[2]);
+            prop_assert_eq!(a.reconcile(&b), b.reconcile(&a).reverse());
+            prop_assert_eq!(a.reconcile(&b).is_eq(), a == b);
+            if a.reconcile(&b).is_ge() && b.reconcile(&c).is_ge() {
+                prop_assert!(a.reconcile(&c).is_ge());
+            }
+        }
     }
 }

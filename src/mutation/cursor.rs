@@ -14,11 +14,25 @@ pub struct PartitionStart<'a> {
     pub static_row: Option<Row<'a>>,
 }
 
-/// From this position on (in the direction of the walk), rows are under this range deletion; `LIVE` ends it.
+/// From this position on (in the direction of the walk), rows are under this range deletion; `LIVE` ends it. It stands
+/// between rows: its weight is never 0 (`RangeChange::opening` and `closing` turn a slice's bound into such a position).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeChange<'a> {
     pub position: Position<'a>,
     pub deletion: DeletionTime,
+}
+
+impl<'a> RangeChange<'a> {
+    /// Where a deletion opens when a walk starts at `bound`, a row included.
+    pub fn opening(bound: Position<'a>, reversed: bool) -> Position<'a> {
+        let outside = if reversed { 1 } else { -1 };
+        Position { weight: if bound.weight == 0 { outside } else { bound.weight }, ..bound }
+    }
+
+    /// Where a deletion closes when a walk ends at `bound`, a row included.
+    pub fn closing(bound: Position<'a>, reversed: bool) -> Position<'a> {
+        RangeChange::opening(bound, !reversed)
+    }
 }
 
 /// What follows in a partition, in clustering order or its reverse.
@@ -55,4 +69,24 @@ pub trait PartitionCursor<'a> {
 
     /// The next fragment, `None` at the end.
     fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop>;
+}
+
+impl<'a, C: PartitionCursor<'a> + ?Sized> PartitionCursor<'a> for Box<C> {
+    fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
+        (**self).start()
+    }
+
+    fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
+        (**self).next()
+    }
+}
+
+impl<'a, C: PartitionCursor<'a> + ?Sized> PartitionCursor<'a> for &mut C {
+    fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
+        (**self).start()
+    }
+
+    fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
+        (**self).next()
+    }
 }

@@ -1,10 +1,23 @@
 //! Cells, rows, tombstones: what they are, which wins, and the one encoded form of a write.
+#![doc = include_str!("FORMAT.md")]
 
 pub mod cell;
 pub mod cursor;
+pub mod digest;
+pub mod encode;
+pub mod entry;
+pub mod live;
+pub mod merge;
+pub mod owned;
+pub mod page;
+pub mod purge;
 pub mod read;
 pub mod row;
+pub mod view;
 
-pub use cell::{Cell, DeletionTime, Liveness, NEVER_S};
+pub use cell::{Cell, DeletionTime, Liveness, NEVER_S, NO_TIMESTAMP};
 pub use cursor::{Fragment, PartitionCursor, PartitionStart, RangeChange, ReadStop};
+pub use encode::{MutationBuilder, set_timestamp, timestamp};
+pub use entry::{Entry, Stamp};
 pub use row::Row;
+pub use view::{Item, MutationError, MutationView};

@@ -14,7 +14,10 @@ pub enum ColumnKind {
     /// The component's position in the partition key.
     PartitionKey(u16),
     /// The component's position among the clustering columns, and whether its order is descending.
-    Clustering { position: u16, descending: bool },
+    Clustering {
+        position: u16,
+        descending: bool,
+    },
     Static,
     Regular,
 }

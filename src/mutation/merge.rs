@@ -1,0 +1,172 @@
+//! One partition out of several sources: rows reconciled, deletions applied.
+//!
+//! The walk takes the foremost head of all sources. Rows at one place become one row; a change of a source's open range
+//! deletion is taken into account and shows in the output only where the strongest open deletion changes. What the
+//! partition's deletion or an open range covers is left out, and so are deletions that a stronger one covers, so the
+//! output is the smallest that says the same.
+
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+
+use crate::mutation::cell::DeletionTime;
+use crate::mutation::cursor::{Fragment, PartitionCursor, PartitionStart, RangeChange, ReadStop};
+use crate::mutation::row::Row;
+use crate::schema::ClusteringOrder;
+
+/// The merge of one partition's sources, itself a source.
+#[derive(Debug)]
+pub struct Merge<'a, 'o, C> {
+    order: &'o ClusteringOrder,
+    reversed: bool,
+    sources: SmallVec<[Source<'a, C>; 4]>,
+    /// The partition's deletion, the strongest of the sources'.
+    partition: DeletionTime,
+    /// The range deletion that the output is under.
+    emitted: DeletionTime,
+    head: Option<PartitionStart<'a>>,
+}
+
+#[derive(Debug)]
+struct Source<'a, C> {
+    cursor: C,
+    head: Option<Fragment<'a>>,
+    /// The range deletion that this source is under.
+    open: DeletionTime,
+}
+
+impl<'a, 'o, C: PartitionCursor<'a>> Merge<'a, 'o, C> {
+    /// Over cursors of the same partition, opened with the same slices in the same direction.
+    ///
+    /// # Panics
+    /// Where there is no cursor.
+    pub fn new(order: &'o ClusteringOrder, reversed: bool, cursors: impl IntoIterator<Item = C>) -> Self {
+        let sources: SmallVec<[_; 4]> =
+            cursors.into_iter().map(|cursor| Source { cursor, head: None, open: DeletionTime::LIVE }).collect();
+        assert!(!sources.is_empty(), "a merge has sources");
+        Merge { order, reversed, sources, partition: DeletionTime::LIVE, emitted: DeletionTime::LIVE, head: None }
+    }
+
+    /// Reads every source's head and first fragment, once.
+    fn open(&mut self) -> Result<&PartitionStart<'a>, ReadStop> {
+        if self.head.is_none() {
+            let mut merged: Option<PartitionStart<'a>> = None;
+            for source in &mut self.sources {
+                let start = source.cursor.start()?;
+                source.head = source.cursor.next()?;
+                match &mut merged {
+                    None => merged = Some(start),
+                    Some(merged) => merge_starts(merged, start),
+                }
+            }
+            let mut start = merged.expect("new has seen that there are sources");
+            self.partition = start.deletion;
+            if let Some(row) = &mut start.static_row {
+                row.shadow(start.deletion);
+            }
+            start.static_row = start.static_row.filter(|row| !row.is_empty());
+            self.head = Some(start);
+        }
+        Ok(self.head.as_ref().expect("set above"))
+    }
+
+    /// The foremost source; where several stand at one place, the first of them.
+    fn foremost(&self) -> Option<usize> {
+        let mut best: Option<(usize, &Fragment<'a>)> = None;
+        for (at, source) in self.sources.iter().enumerate() {
+            let Some(head) = &source.head else { continue };
+            if best.is_none_or(|(_, other)| self.compare(head, other).is_lt()) {
+                best = Some((at, head));
+            }
+        }
+        best.map(|(at, _)| at)
+    }
+
+    fn compare(&self, a: &Fragment<'a>, b: &Fragment<'a>) -> Ordering {
+        let order = self.order.compare(a.position(), b.position());
+        if self.reversed { order.reverse() } else { order }
+    }
+
+    /// Takes the head of `at` and reads its next.
+    fn take(&mut self, at: usize) -> Result<Fragment<'a>, ReadStop> {
+        let source = &mut self.sources[at];
+        let next = source.cursor.next()?;
+        Ok(std::mem::replace(&mut source.head, next).expect("only sources with a head are taken"))
+    }
+
+    /// Reconciles into `row` the same row of the sources after `first`.
+    fn gather(&mut self, first: usize, row: &mut Row<'a>) -> Result<(), ReadStop> {
+        for at in first + 1..self.sources.len() {
+            let same = match &self.sources[at].head {
+                Some(Fragment::Row(other)) => self.order.compare_rows(row.clustering, other.clustering).is_eq(),
+                _ => false,
+            };
+            if same && let Fragment::Row(other) = self.take(at)? {
+                row.reconcile(&other);
+            }
+        }
+        Ok(())
+    }
+
+    /// The strongest open range deletion that the partition's deletion does not cover.
+    fn strongest_open(&self) -> DeletionTime {
+        let open = self.sources.iter().fold(DeletionTime::LIVE, |open, source| open.max(source.open));
+        if self.partition.max(open) == self.partition { DeletionTime::LIVE } else { open }
+    }
+
+    /// Takes the change of `first` and every change at the same position.
+    fn change(&mut self, first: usize, change: RangeChange<'a>) -> Result<Option<Fragment<'a>>, ReadStop> {
+        self.sources[first].open = change.deletion;
+        for at in 0..self.sources.len() {
+            while let Some(Fragment::Change(other)) = self.sources[at].head
+                && self.order.compare(other.position, change.position).is_eq()
+            {
+                self.sources[at].open = other.deletion;
+                self.take(at)?;
+            }
+        }
+        let deletion = self.strongest_open();
+        if deletion == self.emitted {
+            return Ok(None);
+        }
+        self.emitted = deletion;
+        Ok(Some(Fragment::Change(RangeChange { position: change.position, deletion })))
+    }
+}
+
+fn merge_starts<'a>(merged: &mut PartitionStart<'a>, start: PartitionStart<'a>) {
+    debug_assert_eq!(merged.key, start.key, "the sources of a merge are of one partition");
+    merged.deletion = merged.deletion.max(start.deletion);
+    match (&mut merged.static_row, start.static_row) {
+        (Some(row), Some(other)) => row.reconcile(&other),
+        (None, other) => merged.static_row = other,
+        (Some(_), None) => {}
+    }
+}
+
+impl<'a, C: PartitionCursor<'a>> PartitionCursor<'a> for Merge<'a, '_, C> {
+    fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
+        self.open().cloned()
+    }
+
+    fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
+        self.open()?;
+        while let Some(at) = self.foremost() {
+            match self.take(at)? {
+                Fragment::Row(mut row) => {
+                    self.gather(at, &mut row)?;
+                    row.shadow(self.partition.max(self.emitted));
+                    if !row.is_empty() {
+                        return Ok(Some(Fragment::Row(row)));
+                    }
+                }
+                Fragment::Change(change) => {
+                    if let Some(change) = self.change(at, change)? {
+                        return Ok(Some(change));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,142 @@
+//! The page of a read (`ReadPage::bytes`): partition after partition, each with its live rows. `FORMAT.md` states the
+//! bytes; they are the entries of a mutation.
+
+use crate::base::ids::{ColumnId, TimestampMicros, Token};
+use crate::mutation::cell::{DeletionTime, Liveness};
+use crate::mutation::entry::{self, Entry, EntryError, EntryReader, Stamp};
+use crate::mutation::row::Row;
+use crate::mutation::view::read_row_body;
+
+/// Appends partitions and rows to a page.
+#[derive(Debug)]
+pub struct PageWriter<'o> {
+    out: &'o mut Vec<u8>,
+    /// The first timestamp of the current partition, to which later ones are differences.
+    base: Option<TimestampMicros>,
+}
+
+/// A place in a page to go back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    len_bytes: usize,
+    base: Option<TimestampMicros>,
+}
+
+impl<'o> PageWriter<'o> {
+    /// At the end of `out`, where a partition begins next.
+    pub fn new(out: &'o mut Vec<u8>) -> Self {
+        PageWriter { out, base: None }
+    }
+
+    pub fn len_bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark { len_bytes: self.out.len(), base: self.base }
+    }
+
+    /// Forgets what was written since `mark`.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.out.truncate(mark.len_bytes);
+        self.base = mark.base;
+    }
+
+    pub fn partition(&mut self, token: Token, key: &[u8]) {
+        entry::write_partition(self.out, token, key);
+        self.base = None;
+    }
+
+    /// The static row, with the cells of `columns` (ascending; `None`: all).
+    pub fn static_row(&mut self, row: &Row<'_>, columns: Option<&[ColumnId]>) {
+        entry::write_static_row(self.out);
+        self.body(row, columns);
+    }
+
+    /// A row, with the cells of `columns` (ascending; `None`: all).
+    pub fn row(&mut self, row: &Row<'_>, columns: Option<&[ColumnId]>) {
+        entry::write_row(self.out, row.clustering);
+        self.body(row, columns);
+    }
+
+    fn body(&mut self, row: &Row<'_>, columns: Option<&[ColumnId]>) {
+        if !row.liveness.is_none() {
+            let Liveness { timestamp, ttl_s, expires_s } = row.liveness;
+            let stamp = self.stamp(timestamp);
+            entry::write_liveness(self.out, stamp, (ttl_s != 0).then_some((ttl_s, expires_s)));
+        }
+        if !row.deletion.is_live() {
+            let DeletionTime { timestamp, local_deletion_s } = row.deletion;
+            let stamp = self.stamp(timestamp);
+            entry::write_row_deletion(self.out, stamp, local_deletion_s);
+        }
+        let wanted = |column: &ColumnId| columns.is_none_or(|columns| columns.binary_search(column).is_ok());
+        for (column, deletion) in row.complex.iter().filter(|(column, _)| wanted(column)) {
+            let stamp = self.stamp(deletion.timestamp);
+            entry::write_complex_deletion(self.out, *column, stamp, deletion.local_deletion_s);
+        }
+        for cell in row.cells.iter().filter(|cell| wanted(&cell.column)) {
+            let stamp = self.stamp(cell.timestamp);
+            if cell.is_tombstone() {
+                entry::write_cell_tombstone(self.out, cell.column, cell.path, stamp, cell.local_deletion_s);
+            } else {
+                let expiry = cell.is_expiring().then_some((cell.ttl_s, cell.local_deletion_s));
+                entry::write_cell(self.out, cell.column, cell.path, stamp, expiry, cell.value);
+            }
+        }
+    }
+
+    fn stamp(&mut self, timestamp: TimestampMicros) -> Stamp {
+        match self.base {
+            Some(base) => timestamp.checked_sub(base).map_or(Stamp::At(timestamp), Stamp::Base),
+            None => {
+                self.base = Some(timestamp);
+                Stamp::At(timestamp)
+            }
+        }
+    }
+}
+
+/// What a page holds, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageItem<'a> {
+    /// The rows that follow are this partition's.
+    Partition {
+        token: Token,
+        key: &'a [u8],
+    },
+    Static(Row<'a>),
+    Row(Row<'a>),
+}
+
+/// Walks a page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageView<'a> {
+    reader: EntryReader<'a>,
+}
+
+impl<'a> PageView<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        PageView { reader: EntryReader::page(bytes) }
+    }
+
+    /// The next partition or row, `None` at the end.
+    pub fn next_item(&mut self) -> Result<Option<PageItem<'a>>, EntryError> {
+        let tag = self.reader.rest().first().copied().unwrap_or_default();
+        Ok(Some(match self.reader.next_entry()? {
+            None => return Ok(None),
+            Some(Entry::Partition { token, key }) => PageItem::Partition { token, key },
+            Some(Entry::StaticRow) => PageItem::Static(read_row_body(&mut self.reader, &[])?),
+            Some(Entry::Row { clustering }) => PageItem::Row(read_row_body(&mut self.reader, clustering)?),
+            Some(_) => return Err(EntryError::Misplaced(tag)),
+        }))
+    }
+}
+
+impl<'a> Iterator for PageView<'a> {
+    type Item = Result<PageItem<'a>, EntryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_item().transpose()
+    }
+}
