@@ -1,1 +1,4 @@
-//! See ARCHITECTURE.md.
+//! Arguments, configuration, boot, listen, drain, shutdown.
+
+pub mod settings;
+pub mod units;
