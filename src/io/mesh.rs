@@ -28,7 +28,6 @@ impl<M: Send + 'static> Mesh<M> {
         Mesh(MeshHalf::Real(mesh))
     }
 
-    #[allow(dead_code, reason = "called by the simulation's start")]
     pub(super) fn sim(mesh: sim::Mesh<M>) -> Self {
         Mesh(MeshHalf::Sim(mesh))
     }
@@ -104,7 +103,6 @@ impl<M: Send + 'static> Outside<M> {
         Outside(OutsideHalf::Real(outside))
     }
 
-    #[allow(dead_code, reason = "called by the simulation's start")]
     pub(super) fn sim(outside: sim::Outside<M>) -> Self {
         Outside(OutsideHalf::Sim(outside))
     }

@@ -141,7 +141,21 @@ impl Io {
         }
     }
 
+    /// Ends the node at once, without unwinding, because going on would break a promise: a failed sync, a broken
+    /// invariant. In the simulation it returns, and what this task still does has no effect: no task of the node is
+    /// polled again, and the run says why.
+    pub fn fail_stop(&self, reason: &str) {
+        match &self.0 {
+            IoHalf::Real(_) => {
+                tracing::error!(reason, "the node stops itself");
+                std::process::abort();
+            }
+            IoHalf::Sim(core) => core.fail_stop(reason),
+        }
+    }
+
     /// Starts a task on this shard that nobody waits for.
+    #[track_caller]
     pub fn spawn(&self, class: TaskClass, task: impl Future<Output = ()> + 'static) {
         match &self.0 {
             IoHalf::Real(core) => core.spawn(class, task),

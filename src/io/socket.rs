@@ -84,6 +84,10 @@ enum StreamHalf {
 }
 
 impl Stream {
+    pub(super) fn sim(stream: sim::Stream) -> Self {
+        Stream(StreamHalf::Sim(stream))
+    }
+
     /// Appends what has come, into the spare capacity of `buf` (which is at least one byte). 0 means that the peer
     /// sends no more.
     pub async fn recv(&self, buf: Vec<u8>) -> (Vec<u8>, Result<usize, IoError>) {

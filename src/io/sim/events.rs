@@ -34,6 +34,15 @@ pub(super) enum Event {
     Written(AlignedBuf, Result<(), i32>),
 }
 
+/// What an event that is due asks for.
+pub(super) enum Fired {
+    Nothing,
+    Wake(Waker),
+    Slept(Option<Waker>),
+    /// To be carried out, and then put back as `Event::Written` or removed.
+    Write(WriteInFlight),
+}
+
 /// An event's place; the generation tells it from later ones in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EventKey {
@@ -105,6 +114,36 @@ impl Events {
         self.heap.pop().map(|Reverse((_, _, key))| key)
     }
 
+    /// Carries out what needs nothing but the event. A sleep and a write keep their place until they are seen.
+    pub fn fire(&mut self, key: EventKey) -> Fired {
+        let slot = &mut self.slots[key.slot as usize];
+        if slot.generation != key.generation {
+            return Fired::Nothing;
+        }
+        match slot.event.take() {
+            Some(Event::Sleep(waker)) => {
+                slot.event = Some(Event::Slept);
+                Fired::Slept(waker)
+            }
+            Some(Event::Write(write)) => Fired::Write(write),
+            Some(Event::Wake(waker)) => {
+                self.remove(key);
+                Fired::Wake(waker)
+            }
+            other => {
+                slot.event = other;
+                Fired::Nothing
+            }
+        }
+    }
+
+    /// Puts the outcome into the place of an event that was fired.
+    pub fn put(&mut self, key: EventKey, event: Event) {
+        let slot = &mut self.slots[key.slot as usize];
+        debug_assert_eq!(slot.generation, key.generation);
+        slot.event = Some(event);
+    }
+
     /// Takes every write under way that `owned` names, in the order of their places.
     pub fn take_writes(&mut self, owned: impl Fn(Owner) -> bool) -> Vec<WriteInFlight> {
         let of_owner = |slot: &Slot| matches!(&slot.event, Some(Event::Write(write)) if owned(write.owner));
@@ -157,6 +196,18 @@ mod tests {
         assert_eq!(events.next_at_ns(), Some(30));
         assert_eq!(events.pop_due(100), Some(next));
         assert_eq!(events.next_at_ns(), None);
+    }
+
+    #[test]
+    fn a_sleep_that_was_fired_waits_to_be_seen_and_a_wake_does_not() {
+        let mut events = Events::default();
+        let sleep = events.add(1, Event::Sleep(None));
+        let wake = events.add(1, Event::Wake(Waker::noop().clone()));
+        assert!(matches!(events.fire(sleep), Fired::Slept(None)));
+        assert!(matches!(events.get_mut(sleep), Some(Event::Slept)));
+        assert!(matches!(events.fire(wake), Fired::Wake(_)));
+        assert!(events.get_mut(wake).is_none());
+        assert!(matches!(events.fire(wake), Fired::Nothing));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::Halted;
 use super::disk::Disk;
-use super::events::{Event, EventKey, Events, WriteInFlight};
+use super::events::{Event, EventKey, Events, Fired, WriteInFlight};
 use super::faults::{DiskOp, Faults, Plan};
 use super::random::Random;
 use super::scheduler::{BoxedFuture, Owner, Scheduler, Turn, Wakes};
@@ -121,6 +121,11 @@ impl World {
             Owner::Client => true,
             Owner::Node { boot, .. } => self.running.get() && boot == self.boot.get(),
         }
+    }
+
+    /// The number of the node's present or last life.
+    pub fn boots(&self) -> u32 {
+        self.boot.get()
     }
 
     /// A new life of the node; its number.
@@ -244,8 +249,8 @@ impl World {
         loop {
             let due = self.events.borrow_mut().pop_due(self.now_ns());
             let Some(key) = due else { return };
-            let event = self.events.borrow_mut().remove_or_mark(key);
-            match event {
+            let fired = self.events.borrow_mut().fire(key);
+            match fired {
                 Fired::Wake(waker) => {
                     self.note(Kind::Timer, 0, 0);
                     waker.wake();
@@ -256,15 +261,13 @@ impl World {
                         waker.wake();
                     }
                 }
-                Fired::Write(key) => self.complete_write(key),
+                Fired::Write(write) => self.complete_write(key, write),
                 Fired::Nothing => {}
             }
         }
     }
 
-    fn complete_write(&self, key: EventKey) {
-        let taken = self.events.borrow_mut().take_write(key);
-        let Some(write) = taken else { return };
+    fn complete_write(&self, key: EventKey, write: WriteInFlight) {
         let result = self.apply_write(&write);
         let sum = u64::from(crc32c::crc32c(&write.buf));
         self.note(Kind::WriteDone, u64::from(write.file.node()) << 40 ^ write.offset_bytes, sum);
@@ -326,8 +329,6 @@ impl World {
         drop(events);
     }
 }
-
-use super::events::Fired;
 
 /// A wait until a virtual time. Dropped, it is forgotten.
 pub(super) struct Wait {

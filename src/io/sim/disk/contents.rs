@@ -4,7 +4,7 @@
 use crate::io::sim::random::Random;
 
 /// The unit in which a torn write reaches the disk.
-pub(crate) const SECTOR_BYTES: usize = 512;
+pub(in crate::io::sim) const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -35,7 +35,7 @@ struct Pending {
 
 /// What becomes of changes that were never synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(in crate::io::sim) enum Fate {
     Dropped,
     Kept,
     /// Each change by itself: dropped, kept, or any subset of its sectors.
@@ -53,7 +53,7 @@ impl Fate {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Contents {
+pub(in crate::io::sim) struct Contents {
     durable: Vec<u8>,
     pending: Vec<Pending>,
     next_seq: u64,

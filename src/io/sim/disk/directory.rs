@@ -6,7 +6,7 @@ use super::NodeId;
 use super::contents::Fate;
 use crate::io::sim::random::Random;
 
-pub(crate) type Names = BTreeMap<Box<str>, NodeId>;
+pub(super) type Names = BTreeMap<Box<str>, NodeId>;
 
 #[derive(Clone, Debug)]
 enum NameChange {
@@ -19,7 +19,7 @@ enum NameChange {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Directory {
+pub(super) struct Directory {
     durable: Names,
     visible: Names,
     journal: Vec<NameChange>,

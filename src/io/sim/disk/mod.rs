@@ -11,8 +11,7 @@ mod directory;
 
 use std::path::{Component, Path, PathBuf};
 
-pub(super) use contents::Fate;
-use contents::Contents;
+pub(super) use contents::{Contents, Fate};
 use directory::Directory;
 
 use super::random::Random;
@@ -285,7 +284,7 @@ impl Disk {
         }
     }
 
-    /// Writes to a file as far as there is room: how many of the bytes, and ENOSPC where that is not all.
+    /// Writes to a file as far as there is room, and says ENOSPC where that is not all.
     pub fn write(&mut self, node: NodeId, offset: u64, data: &[u8], synced: bool) -> Result<(), Errno> {
         let room = self.room_for(node, offset + data.len() as u64)?;
         let fits = usize::try_from(room.saturating_sub(offset)).unwrap_or(usize::MAX).min(data.len());
@@ -312,6 +311,15 @@ impl Disk {
         }
         self.file_mut(node)?.zero_durable(usize::try_from(len).map_err(|_| libc::EFBIG)?);
         Ok(())
+    }
+
+    pub fn has_handles(&self) -> bool {
+        self.nodes.iter().flatten().any(|node| node.opens > 0)
+    }
+
+    /// As if every handle were closed.
+    pub fn forget_handles(&mut self) {
+        self.nodes.iter_mut().flatten().for_each(|node| node.opens = 0);
     }
 
     /// The power is gone: what was pending meets a fate drawn for the whole disk, then nothing is pending.

@@ -1,0 +1,1 @@
+//! The simulation as a whole: what a node in it may rely on, and what it must not.
