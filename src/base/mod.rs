@@ -4,4 +4,5 @@
 pub mod collections;
 pub mod ids;
 pub mod local;
+pub mod plants;
 pub mod vint;
