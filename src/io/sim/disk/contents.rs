@@ -410,7 +410,8 @@ mod tests {
                     Step::Zero(len) => {
                         file.zero_durable(len);
                         let len_kept = model.len().max(len);
-                        model[..len.min(len_kept).min(model.len())].fill(0);
+                        let len_zeroed = len.min(model.len());
+                        model[..len_zeroed].fill(0);
                         model.resize(len_kept, 0);
                     }
                 }
