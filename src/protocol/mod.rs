@@ -1,17 +1,27 @@
 #![doc = include_str!("FORMAT.md")]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+pub mod compression;
 pub mod consistency;
+pub mod decoder;
+pub mod encoder;
 pub mod error;
 pub mod event;
+pub mod frame;
 pub mod params;
 pub mod request;
+pub mod response;
+pub mod segment;
 pub mod version;
 pub mod wire;
 
+pub use compression::Compression;
 pub use consistency::Consistency;
+pub use decoder::{FrameDecoder, Step};
+pub use encoder::{Extras, FrameEncoder, OpenFrame};
 pub use error::{CqlError, ErrorCode, ErrorFields, WriteType};
 pub use event::{Change, Event, EventKind, SchemaChange, SchemaTarget, StatusChange, TopologyChange};
+pub use frame::{Frame, FrameError, Framing};
 pub use params::{QueryParameters, Value, Values};
 pub use request::{
     Batch, BatchIter, BatchKind, BatchStatement, Execute, Opcode, Prepare, Query, Request, Startup, StatementRef,
