@@ -252,6 +252,20 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
+/// Begins a `[bytes]` whose length is known only at its end.
+pub fn begin_bytes(out: &mut Vec<u8>) -> usize {
+    let at = out.len();
+    put_int(out, 0);
+    at
+}
+
+/// Fills in the length of the `[bytes]` that began at `at`.
+pub fn end_bytes(out: &mut [u8], at: usize) {
+    if let Some((len, value)) = out.get_mut(at..).and_then(|rest| rest.split_first_chunk_mut::<4>()) {
+        *len = int_len(value.len());
+    }
+}
+
 pub fn put_string_list<S: AsRef<str>>(out: &mut Vec<u8>, list: &[S]) {
     put_count(out, list.len());
     list.iter().for_each(|text| put_string(out, text.as_ref()));
@@ -313,6 +327,9 @@ mod tests {
         put_short_bytes(&mut out, &[1, 2]);
         put_bytes(&mut out, Some(&[]));
         put_bytes(&mut out, None);
+        let at = begin_bytes(&mut out);
+        out.extend_from_slice(b"value");
+        end_bytes(&mut out, at);
         put_string_list(&mut out, &["a", "b"]);
         put_string_map(&mut out, &[("k", "v")]);
         put_consistency(&mut out, Consistency::LocalOne);
@@ -330,6 +347,7 @@ mod tests {
         assert_eq!(reader.short_bytes("b"), Ok([1, 2].as_slice()));
         assert_eq!(reader.bytes("b"), Ok(Some([].as_slice())));
         assert_eq!(reader.bytes("b"), Ok(None));
+        assert_eq!(reader.bytes("b"), Ok(Some(b"value".as_slice())));
         assert_eq!(reader.string_list("l"), Ok(vec!["a", "b"]));
         assert_eq!(reader.string_map("m"), Ok(vec![("k", "v")]));
         assert_eq!(reader.consistency(), Ok(Consistency::LocalOne));
