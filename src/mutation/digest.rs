@@ -90,3 +90,65 @@ impl ReadDigest {
         self.md5.update(bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::base::ids::{ColumnId, Token};
+    use crate::mutation::cell::NEVER_S;
+    use crate::mutation::cursor::PartitionCursor;
+    use crate::mutation::merge::Merge;
+    use crate::mutation::owned::{OwnedFragment, OwnedPartition, OwnedRow};
+    use crate::mutation::testing::order;
+
+    fn partition(rows: &[(i32, i64)]) -> OwnedPartition {
+        let fragments = rows.iter().map(|(c, timestamp)| {
+            let clustering = crate::mutation::testing::prefix(&[*c, 0]);
+            let mut row = Row::new(&clustering);
+            row.cells.push(Cell {
+                column: ColumnId(1),
+                path: None,
+                timestamp: *timestamp,
+                ttl_s: 0,
+                local_deletion_s: NEVER_S,
+                value: b"v",
+            });
+            OwnedFragment::Row(OwnedRow::copy(&row))
+        });
+        OwnedPartition {
+            token: Token(1),
+            key: b"k".to_vec(),
+            deletion: DeletionTime::LIVE,
+            static_row: None,
+            fragments: fragments.collect(),
+        }
+    }
+
+    fn digest(sources: &[OwnedPartition]) -> [u8; 16] {
+        let order = order();
+        let mut merge = Merge::new(&order, false, sources.iter().map(OwnedPartition::cursor));
+        let mut digest = ReadDigest::new();
+        digest.partition(&merge.start().unwrap());
+        while let Some(fragment) = merge.next().unwrap() {
+            digest.fragment(&fragment);
+        }
+        digest.finish()
+    }
+
+    #[test]
+    fn the_same_content_in_other_sources_has_the_same_digest() {
+        let one = digest(&[partition(&[(1, 5), (2, 6), (3, 7)])]);
+        let two = digest(&[partition(&[(2, 6), (3, 1)]), partition(&[(1, 5), (2, 2), (3, 7)])]);
+        assert_eq!(one, two);
+    }
+
+    #[test]
+    fn other_content_has_another_digest() {
+        let one = digest(&[partition(&[(1, 5), (2, 6)])]);
+        assert_ne!(one, digest(&[partition(&[(1, 5), (2, 7)])]));
+        assert_ne!(one, digest(&[partition(&[(1, 5)])]));
+        assert_ne!(one, digest(&[partition(&[(1, 5), (3, 6)])]));
+    }
+}

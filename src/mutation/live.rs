@@ -34,3 +34,53 @@ impl<'a, C: PartitionCursor<'a>> LiveRows<C> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::base::ids::{ColumnId, Token};
+    use crate::mutation::cell::{Cell, DeletionTime, Liveness};
+    use crate::mutation::owned::{OwnedFragment, OwnedPartition, OwnedRow};
+    use crate::mutation::read::OwnedPosition;
+
+    fn expiring(expires_s: i64) -> Row<'static> {
+        let mut row = Row::new(b"");
+        row.liveness = Liveness { timestamp: 1, ttl_s: 10, expires_s };
+        row.deletion = DeletionTime { timestamp: 0, local_deletion_s: 0 };
+        let cell = |column, at_s| Cell {
+            column: ColumnId(column),
+            path: None,
+            timestamp: 1,
+            ttl_s: 10,
+            local_deletion_s: at_s,
+            value: b"v",
+        };
+        row.cells.extend([cell(1, expires_s), cell(2, expires_s - 5)]);
+        row
+    }
+
+    #[test]
+    fn only_what_is_live_now_is_shown() {
+        let partition = OwnedPartition {
+            token: Token(1),
+            key: b"k".to_vec(),
+            deletion: DeletionTime::LIVE,
+            static_row: Some(OwnedRow::copy(&expiring(90))),
+            fragments: vec![
+                OwnedFragment::Row(OwnedRow::copy(&expiring(90))),
+                OwnedFragment::Change { position: OwnedPosition::end(), deletion: DeletionTime::LIVE },
+                OwnedFragment::Row(OwnedRow::copy(&expiring(102))),
+            ],
+        };
+        let mut rows = LiveRows::new(partition.cursor(), 100);
+        assert_eq!(rows.start().unwrap().static_row, None);
+        let row = rows.next_row().unwrap().unwrap();
+        assert_eq!((row.cells.len(), row.cells[0].column), (1, ColumnId(1)));
+        assert!(row.deletion.is_live());
+        assert_eq!(rows.next_row().unwrap(), None);
+        let mut earlier = LiveRows::new(partition.cursor(), 84);
+        assert_eq!(earlier.start().unwrap().static_row.unwrap().cells.len(), 2);
+    }
+}

@@ -170,3 +170,119 @@ impl<'a, C: PartitionCursor<'a>> PartitionCursor<'a> for Merge<'a, '_, C> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::base::ids::{ColumnId, Token};
+    use crate::mutation::cell::{Cell, NEVER_S};
+    use crate::mutation::owned::{OwnedFragment, OwnedPartition, OwnedRow};
+    use crate::mutation::read::{OwnedPosition, Slice};
+    use crate::mutation::testing::{Found, KEY, Op, any_op, collect, encode, expect, order, prefix};
+    use crate::mutation::view::{Item, MutationView};
+    use proptest::prelude::*;
+
+    /// A source with one write, each of its rows and ranges as it stands.
+    fn source(op: &Op, order: &ClusteringOrder, reversed: bool) -> OwnedPartition {
+        let bytes = encode(std::slice::from_ref(op));
+        let mut partition = OwnedPartition {
+            token: Token(1),
+            key: KEY.to_vec(),
+            deletion: DeletionTime::LIVE,
+            static_row: None,
+            fragments: Vec::new(),
+        };
+        for item in MutationView::parse(&bytes).unwrap().items() {
+            match item {
+                Item::PartitionDeletion(deletion) => partition.deletion = deletion,
+                Item::Static(row) => partition.static_row = Some(OwnedRow::copy(&row)),
+                Item::Row(row) => partition.fragments.push(OwnedFragment::Row(OwnedRow::copy(&row))),
+                Item::RangeTombstone { start, end, deletion } if order.compare(start, end).is_lt() => {
+                    let mut change = |position: crate::schema::Position<'_>, deletion| {
+                        let position = OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight };
+                        partition.fragments.push(OwnedFragment::Change { position, deletion });
+                    };
+                    let (first, last) = if reversed { (end, start) } else { (start, end) };
+                    change(first, deletion);
+                    change(last, DeletionTime::LIVE);
+                }
+                Item::RangeTombstone { .. } => {}
+            }
+        }
+        partition
+    }
+
+    fn merged(ops: &[Op], reversed: bool) -> Found {
+        let order = order();
+        let sources: Vec<_> = ops.iter().map(|op| source(op, &order, reversed)).collect();
+        let merge = Merge::new(&order, reversed, sources.iter().map(OwnedPartition::cursor));
+        collect(merge, &[Slice::all()], reversed)
+    }
+
+    proptest! {
+        /// One source a write: the merge finds what the list of writes says, in either direction.
+        #[test]
+        fn a_merge_is_what_its_writes_say(ops in prop::collection::vec(any_op(), 1..14)) {
+            let want = expect(&ops, &[Slice::all()]);
+            prop_assert_eq!(&merged(&ops, false), &want);
+            prop_assert_eq!(&merged(&ops, true), &want);
+        }
+
+        /// Merging merges gives the same as merging all at once.
+        #[test]
+        fn merging_is_associative(ops in prop::collection::vec(any_op(), 2..12), cut: prop::sample::Index) {
+            let order = order();
+            let cut = 1 + cut.index(ops.len() - 1);
+            let sources: Vec<_> = ops.iter().map(|op| source(op, &order, false)).collect();
+            let half = |of: &[OwnedPartition]| {
+                OwnedPartition::read(Merge::new(&order, false, of.iter().map(OwnedPartition::cursor))).unwrap()
+            };
+            let halves = [half(&sources[..cut]), half(&sources[cut..])];
+            let again = Merge::new(&order, false, halves.iter().map(OwnedPartition::cursor));
+            prop_assert_eq!(collect(again, &[Slice::all()], false), expect(&ops, &[Slice::all()]));
+        }
+    }
+
+    fn deletion(timestamp: i64) -> DeletionTime {
+        DeletionTime { timestamp, local_deletion_s: 1 }
+    }
+
+    /// Setting a whole collection deletes at one microsecond less, so two of them at one timestamp are united.
+    #[test]
+    fn two_collections_set_at_one_timestamp_are_united() {
+        let column = ColumnId(3);
+        let cell =
+            |path| Cell { column, path: Some(path), timestamp: 5, ttl_s: 0, local_deletion_s: NEVER_S, value: &[] };
+        let mut rows = [&b"a"[..], b"b"].map(|path| {
+            let mut row = Row::new(b"");
+            row.add_complex_deletion(column, deletion(4));
+            row.cells.push(cell(path));
+            row
+        });
+        let [first, second] = &mut rows;
+        first.reconcile(second);
+        first.shadow(DeletionTime::LIVE);
+        assert_eq!(first.cells.len(), 2);
+        assert_eq!(first.complex_deletion(column), deletion(4));
+    }
+
+    #[test]
+    fn a_deletion_within_a_stronger_one_is_not_shown() {
+        let range = |start: &[i32], end: &[i32], timestamp| Op::Range {
+            start: (start.to_vec(), -1),
+            end: (end.to_vec(), 1),
+            deletion: (timestamp, 1),
+        };
+        let ops = [range(&[0], &[3], 5), range(&[1], &[2], 4)];
+        let order = order();
+        let sources: Vec<_> = ops.iter().map(|op| source(op, &order, false)).collect();
+        let mut merge = Merge::new(&order, false, sources.iter().map(OwnedPartition::cursor));
+        let mut shown = Vec::new();
+        while let Some(fragment) = merge.next().unwrap() {
+            shown.push((fragment.position().prefix.to_vec(), fragment.position().weight));
+        }
+        assert_eq!(shown, [(prefix(&[0]), -1), (prefix(&[3]), 1)]);
+    }
+}

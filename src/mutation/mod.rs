@@ -13,6 +13,8 @@ pub mod page;
 pub mod purge;
 pub mod read;
 pub mod row;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod view;
 
 pub use cell::{Cell, DeletionTime, Liveness, NEVER_S, NO_TIMESTAMP};

@@ -170,3 +170,43 @@ impl<'a> PartitionCursor<'a> for OwnedCursor<'a> {
         Ok(fragment.map(OwnedFragment::borrow))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::mutation::testing::{any_op, encode};
+    use crate::mutation::view::{Item, MutationView};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A copy is what it was made of, also in a buffer that held another row before.
+        #[test]
+        fn a_copy_is_its_row(ops in prop::collection::vec(any_op(), 1..10)) {
+            let bytes = encode(&ops);
+            let mut reused = OwnedRow::default();
+            for item in MutationView::parse(&bytes).unwrap().items() {
+                if let Item::Row(row) | Item::Static(row) = item {
+                    reused.assign(&row);
+                    let copy = OwnedRow::copy(&row);
+                    prop_assert_eq!(format!("{:?}", reused.borrow()), format!("{row:?}"));
+                    prop_assert_eq!(format!("{:?}", copy.borrow()), format!("{row:?}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_read_and_walked_is_the_same() {
+        let partition = OwnedPartition {
+            token: Token(3),
+            key: b"k".to_vec(),
+            deletion: DeletionTime { timestamp: 1, local_deletion_s: 2 },
+            static_row: Some(OwnedRow::copy(&Row::new(b""))),
+            fragments: vec![OwnedFragment::Change { position: OwnedPosition::start(), deletion: DeletionTime::LIVE }],
+        };
+        let again = OwnedPartition::read(partition.cursor()).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{partition:?}"));
+    }
+}

@@ -108,3 +108,86 @@ impl<'a, C: PartitionCursor<'a>> PartitionCursor<'a> for Purge<C> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::base::ids::{ColumnId, Token};
+    use crate::mutation::cell::NEVER_S;
+    use crate::mutation::owned::{OwnedFragment, OwnedPartition, OwnedRow};
+    use crate::mutation::read::OwnedPosition;
+
+    const PURGER: Purger = Purger { now_s: 1_000, gc_before_s: 900, max_purgeable_timestamp: 50 };
+
+    fn cell(timestamp: i64, ttl_s: u32, local_deletion_s: i64) -> Cell<'static> {
+        Cell { column: ColumnId(1), path: None, timestamp, ttl_s, local_deletion_s, value: b"value" }
+    }
+
+    #[test]
+    fn a_live_cell_stays() {
+        assert_eq!(PURGER.cell(cell(1, 0, NEVER_S)), Some(cell(1, 0, NEVER_S)));
+        assert_eq!(PURGER.cell(cell(1, 10, 1_001)), Some(cell(1, 10, 1_001)));
+    }
+
+    #[test]
+    fn a_tombstone_goes_after_grace_where_nothing_older_is_elsewhere() {
+        let tombstone = |timestamp, at_s| Cell { value: &[], ..cell(timestamp, 0, at_s) };
+        assert_eq!(PURGER.cell(tombstone(49, 899)), None);
+        assert_eq!(PURGER.cell(tombstone(49, 900)), Some(tombstone(49, 900)));
+        assert_eq!(PURGER.cell(tombstone(50, 899)), Some(tombstone(50, 899)));
+    }
+
+    /// An expired cell becomes a tombstone of the time it was written, which may be old enough to go at once.
+    #[test]
+    fn an_expired_cell_becomes_a_tombstone_of_its_writing() {
+        let tombstone = Cell { value: &[], ..cell(60, 0, 940) };
+        assert_eq!(PURGER.cell(cell(60, 20, 960)), Some(tombstone));
+        assert_eq!(PURGER.cell(cell(10, 20, 960)), Some(Cell { timestamp: 10, ..tombstone }));
+        assert_eq!(PURGER.cell(cell(10, 100, 960)), None);
+        assert_eq!(PURGER.cell(cell(10, 20, 899)), None);
+    }
+
+    #[test]
+    fn a_row_loses_what_may_go() {
+        let mut row = Row::new(b"");
+        row.liveness = Liveness { timestamp: 1, ttl_s: 5, expires_s: 800 };
+        row.deletion = DeletionTime { timestamp: 2, local_deletion_s: 800 };
+        row.add_complex_deletion(ColumnId(2), DeletionTime { timestamp: 3, local_deletion_s: 800 });
+        row.cells.push(cell(4, 5, 800));
+        let kept = Purger { max_purgeable_timestamp: 0, ..PURGER };
+        let mut same = row.clone();
+        assert!(kept.row(&mut same));
+        assert_eq!((same.liveness, same.deletion, same.complex.len()), (row.liveness, row.deletion, 1));
+        assert!(same.cells[0].is_tombstone());
+        assert!(!PURGER.row(&mut row));
+    }
+
+    #[test]
+    fn ranges_go_without_a_trace_and_rows_stay() {
+        let position = |weight| OwnedPosition { prefix: vec![], weight };
+        let mut row = Row::new(b"");
+        row.cells.push(cell(60, 0, NEVER_S));
+        let partition = |at_s| OwnedPartition {
+            token: Token(1),
+            key: b"k".to_vec(),
+            deletion: DeletionTime { timestamp: 1, local_deletion_s: at_s },
+            static_row: None,
+            fragments: vec![
+                OwnedFragment::Change {
+                    position: position(-1),
+                    deletion: DeletionTime { timestamp: 2, local_deletion_s: at_s },
+                },
+                OwnedFragment::Row(OwnedRow::copy(&row)),
+                OwnedFragment::Change { position: position(1), deletion: DeletionTime::LIVE },
+            ],
+        };
+        let purged = OwnedPartition::read(Purge::new(partition(800).cursor(), PURGER)).unwrap();
+        assert!(purged.deletion.is_live());
+        assert!(matches!(purged.fragments[..], [OwnedFragment::Row(_)]));
+        let kept = OwnedPartition::read(Purge::new(partition(950).cursor(), PURGER)).unwrap();
+        assert!(!kept.deletion.is_live());
+        assert_eq!(kept.fragments.len(), 3);
+    }
+}

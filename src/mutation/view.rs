@@ -187,3 +187,172 @@ pub(super) fn read_row_body<'a>(reader: &mut EntryReader<'a>, clustering: &'a [u
     }
     Ok(row)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::base::ids::ColumnId;
+    use crate::mutation::cell::{Cell, Liveness, NEVER_S, NO_TIMESTAMP};
+    use crate::mutation::encode::{MutationBuilder, set_timestamp, timestamp};
+    use crate::mutation::entry::Stamp;
+    use crate::mutation::testing::{any_op, encode};
+    use proptest::prelude::*;
+
+    const TABLE: TableId = TableId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+
+    /// The example of FORMAT.md: a changed byte here is a changed format, which needs a new version.
+    #[test]
+    fn the_bytes_are_those_of_the_format_document() {
+        let mut out = Vec::new();
+        let mut builder = MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+        builder.row(&[4, 0, 0, 0, 0, 7]).cell(ColumnId(3), None, Stamp::Base(0), None, b"x");
+        assert!(builder.uses_base());
+        set_timestamp(&mut out, 1_000);
+        let mut golden = vec![1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 2, 0, 0, 0];
+        golden.extend([0xe8, 3, 0, 0, 0, 0, 0, 0, 1, 0x6b, 3, 6, 4, 0, 0, 0, 0, 7, 9, 3, 1, 0x78]);
+        assert_eq!(out, golden);
+        let view = MutationView::parse(&out).unwrap();
+        assert_eq!((view.table(), view.schema_version(), view.timestamp()), (TABLE, 2, 1_000));
+        assert_eq!((view.key(), timestamp(&out)), (&b"k"[..], Some(1_000)));
+    }
+
+    /// Every entry in every form of its timestamp.
+    #[test]
+    fn every_entry_comes_back() {
+        let (column, path) = (ColumnId(300), Some(&b"p"[..]));
+        for (stamp, resolved) in [(Stamp::Base(0), 10), (Stamp::Base(-1), 9), (Stamp::At(-77), -77)] {
+            let mut out = Vec::new();
+            let mut builder = MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+            let (from, to) = (Position::before(&[1, 0, 9]), Position::row(&[1, 0, 9]));
+            builder.partition_deletion(stamp, 1).range_tombstone(from, to, stamp, 2);
+            builder.static_row().liveness(stamp, Some((5, 6))).row_deletion(stamp, 3);
+            builder.row(b"").liveness(stamp, None).complex_deletion(column, stamp, 4);
+            builder.cell(column, path, stamp, None, b"v").cell(column, None, stamp, Some((7, 8)), b"");
+            builder.cell_tombstone(column, path, stamp, 9);
+            set_timestamp(&mut out, 10);
+            let deletion = |local_deletion_s| DeletionTime { timestamp: resolved, local_deletion_s };
+            let cell = |path, ttl_s, local_deletion_s, value| {
+                Entry::Cell(Cell { column, path, timestamp: resolved, ttl_s, local_deletion_s, value })
+            };
+            let end = Position::after(&[1, 0, 9]);
+            let want = [
+                Entry::PartitionDeletion(deletion(1)),
+                Entry::RangeTombstone { start: from, end, deletion: deletion(2) },
+                Entry::StaticRow,
+                Entry::Liveness(Liveness { timestamp: resolved, ttl_s: 5, expires_s: 6 }),
+                Entry::RowDeletion(deletion(3)),
+                Entry::Row { clustering: b"" },
+                Entry::Liveness(Liveness { timestamp: resolved, ttl_s: 0, expires_s: NEVER_S }),
+                Entry::ComplexDeletion(column, deletion(4)),
+                cell(path, 0, NEVER_S, &b"v"[..]),
+                cell(None, 7, 8, &b""[..]),
+                cell(path, 0, 9, &b""[..]),
+            ];
+            let view = MutationView::parse(&out).unwrap();
+            assert_eq!(view.entries().collect::<Vec<_>>(), want);
+        }
+    }
+
+    #[test]
+    fn items_put_rows_together_in_order() {
+        let mut out = Vec::new();
+        let mut builder = MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+        builder.row(b"");
+        for (column, value) in [(2, b"x"), (1, b"y"), (2, b"z")] {
+            builder.cell(ColumnId(column), None, Stamp::At(5), None, value);
+        }
+        assert!(!builder.uses_base());
+        let view = MutationView::parse(&out).unwrap();
+        let [Item::Row(row)] = &view.items().collect::<Vec<_>>()[..] else { panic!("one row") };
+        let cells: Vec<_> = row.cells.iter().map(|cell| (cell.column.0, cell.value)).collect();
+        assert_eq!(cells, [(1, &b"y"[..]), (2, &b"z"[..])]);
+    }
+
+    fn check_refused(entries: &[u8], want: EntryError) {
+        let mut out = Vec::new();
+        MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+        out.extend_from_slice(entries);
+        match MutationView::parse(&out) {
+            Err(MutationError::Entry { error, .. }) => assert_eq!(error, want, "{entries:x?}"),
+            other => panic!("{entries:x?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_canonical_is_refused() {
+        check_refused(&[0], EntryError::Tag(0));
+        check_refused(&[0x7f], EntryError::Tag(0x7f));
+        check_refused(&[0x31, 0, 0], EntryError::Tag(0x31));
+        check_refused(&[0x45], EntryError::Tag(0x45));
+        check_refused(&[5], EntryError::OutsideRow);
+        check_refused(&[2, 1, 0, 5], EntryError::OutsideRow);
+        check_refused(&[12, 0, 0, 0, 0, 0, 0, 0, 0, 0], EntryError::Misplaced(12));
+        check_refused(&[2, 0x15, 0], EntryError::Integer);
+        check_refused(&[2, 9, 0x81, 0, 0], EntryError::Integer);
+        check_refused(&[2, 6, 0, 1], EntryError::Bounds { what: "TTL", got: 0 });
+        check_refused(&[2, 9, 0x80, 0x80, 4, 0], EntryError::Bounds { what: "column", got: 65_536 });
+        check_refused(&[4, 2, 0], EntryError::Bounds { what: "weight of a bound", got: 2 });
+        check_refused(&[3, 2, 1, 0], EntryError::Clustering(2));
+        check_refused(&[2, 9, 1, 5, 0], EntryError::Truncated);
+    }
+
+    #[test]
+    fn headers_are_checked() {
+        let mut out = Vec::new();
+        MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+        assert_eq!(MutationView::parse(&out[..29]).unwrap_err(), MutationError::Header(29));
+        let mut other = out.clone();
+        other[0] = 2;
+        assert_eq!(MutationView::parse(&other).unwrap_err(), MutationError::Version { got: 2, flags: 0 });
+        other = out.clone();
+        other[30] = 0;
+        assert_eq!(MutationView::parse(&other).unwrap_err(), MutationError::Key(0));
+    }
+
+    #[test]
+    fn a_base_at_the_ends_of_time_stays_a_timestamp() {
+        let mut out = Vec::new();
+        let mut builder = MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+        builder.partition_deletion(Stamp::Base(-1), 0).partition_deletion(Stamp::Base(0), 0);
+        for base in [i64::MIN, i64::MIN + 1, i64::MAX] {
+            set_timestamp(&mut out, base);
+            for entry in MutationView::parse(&out).unwrap().entries() {
+                let Entry::PartitionDeletion(deletion) = entry else { panic!("{entry:?}") };
+                assert_ne!(deletion.timestamp, NO_TIMESTAMP);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, entries: Vec<u8>) {
+            let _ = MutationView::parse(&bytes);
+            let mut out = Vec::new();
+            MutationBuilder::begin(&mut out, TABLE, 2, b"k");
+            out.extend_from_slice(&entries);
+            if let Ok(view) = MutationView::parse(&out) {
+                view.items().for_each(drop);
+            }
+        }
+
+        /// A flipped byte in a good mutation is refused or gives another mutation that can be walked.
+        #[test]
+        fn damage_never_panics(ops in prop::collection::vec(any_op(), 1..6), at: prop::sample::Index, xor in 1u8..) {
+            let mut bytes = encode(&ops);
+            let at = at.index(bytes.len());
+            bytes[at] ^= xor;
+            if let Ok(view) = MutationView::parse(&bytes) {
+                view.items().for_each(drop);
+            }
+        }
+
+        #[test]
+        fn a_cut_mutation_never_panics(ops in prop::collection::vec(any_op(), 1..6), at: prop::sample::Index) {
+            let bytes = encode(&ops);
+            prop_assert!(MutationView::parse(&bytes).is_ok());
+            let _ = MutationView::parse(&bytes[..at.index(bytes.len())]);
+        }
+    }
+}
