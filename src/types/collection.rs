@@ -176,8 +176,11 @@ fn check_fields(
     if walk.rest.is_empty() { Ok(()) } else { Err(ValueError::TupleExtraneous { kind }) }
 }
 
+/// Key and value of a map's entry.
+pub type Entry<'a> = (&'a [u8], &'a [u8]);
+
 /// The entries of a map whose form is right; null keys and values are refused.
-pub fn map_entries<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Vec<(&'a [u8], &'a [u8])>, ValueError> {
+pub fn map_entries<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Vec<Entry<'a>>, ValueError> {
     let mut walk = elements(ty, bytes)?;
     let mut out = Vec::new();
     while let Some(key) = walk.next() {
@@ -228,7 +231,7 @@ pub fn pack_set<'a>(element_type: &CqlType, elements: impl IntoIterator<Item = &
 }
 
 /// A map of these entries: sorted by key, and of equal keys the first key with the last value.
-pub fn pack_map<'a>(key_type: &CqlType, entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+pub fn pack_map<'a>(key_type: &CqlType, entries: impl IntoIterator<Item = Entry<'a>>) -> Vec<u8> {
     let mut entries: Vec<_> = entries.into_iter().collect();
     entries.sort_by(|a, b| compare(key_type, a.0, b.0));
     entries.dedup_by(|later, kept| {

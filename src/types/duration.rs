@@ -331,7 +331,7 @@ mod tests {
             "The duration months, days and nanoseconds must be all of the same sign (1, -1, 1)"
         );
         assert_eq!(message(&[0xff, 0xff, 0xff]), "The bytes of a duration end within a number");
-        assert!(message(&[0xf8, 255, 255, 255, 255, 0, 0]).starts_with("The duration months must be a 32 bits"));
+        assert!(message(&[0xf8, 255, 255, 255, 255, 255, 0, 0]).starts_with("The duration months must be a 32 bits"));
         assert_eq!(Duration::decode(&[2, 2, 2, 9]).unwrap(), Duration { months: 1, days: 1, nanos: 1 });
     }
 
