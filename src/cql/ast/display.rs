@@ -256,7 +256,7 @@ impl fmt::Display for Relation {
                 write_columns(f, columns)?;
                 write!(f, " IN {values}")
             }
-            Relation::CustomIndex { index, value } => write!(f, "expr({index}, {value})"),
+            Relation::CustomIndex { index, value } => write!(f, "expr({}, {value})", index.to_cql()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The relations of a WHERE clause, joined by AND.
 
-use super::name::{Ident, QualifiedName};
+use super::name::Ident;
 use super::term::{BindIndex, Term};
 
 /// One relation of a WHERE clause.
@@ -27,7 +27,7 @@ pub enum Relation {
     /// `(a, b) IN ((1, 2), (3, 4))`; each value is [`Term::Tuple`] or [`Term::Marker`].
     TupleIn { columns: Vec<Ident>, values: InValues },
     /// `expr(index, v)`
-    CustomIndex { index: QualifiedName, value: Term },
+    CustomIndex { index: Ident, value: Term },
 }
 
 /// The right side of IN.
