@@ -128,7 +128,7 @@ mod tests {
         let all: Vec<Faults> = (0..200).map(Faults::seeded).collect();
         assert!(all.iter().any(|f| f.sync_error_ppm > 0));
         assert!(all.iter().any(|f| f.sync_error_ppm == 0 && f.crash_ppm > 0));
-        assert!(all.iter().any(|f| *f == Faults::NONE), "some seeds meet no fault at all");
+        assert!(all.contains(&Faults::NONE), "some seeds meet no fault at all");
     }
 
     #[test]

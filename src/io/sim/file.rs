@@ -342,3 +342,316 @@ impl Core {
         result.map_err(|errno| IoError::os(verb, Some(path), errno))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DiskOp, Faults, Halted, Planned, Simulation};
+    use crate::io::{AlignedBuf, File, Io, IoClass, IoError, OpenHow, TaskClass};
+    use std::collections::BTreeSet;
+    use std::future::Future;
+    use std::io::ErrorKind;
+    use std::path::Path;
+    use std::time::Duration;
+
+    const LOG: &str = "/log";
+
+    fn p(path: &str) -> &Path {
+        Path::new(path)
+    }
+
+    fn block(byte: u8) -> AlignedBuf {
+        let mut buf = AlignedBuf::new(4096);
+        buf.fill(byte);
+        buf
+    }
+
+    async fn new_file(io: &Io, path: &str) -> File {
+        let file = io.open(p(path), OpenHow::CreateNew, IoClass::Log).await.expect("made");
+        io.sync_dir(p("/")).await.expect("synced");
+        file
+    }
+
+    fn on_node<F, Fut>(sim: &Simulation, task: F) -> Fut::Output
+    where
+        F: FnOnce(Io) -> Fut,
+        Fut: Future + 'static,
+    {
+        sim.run_on_node(task).expect("runs to its end")
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_ends_where_the_file_ends() {
+        let sim = Simulation::new(1, Faults::NONE);
+        let read = on_node(&sim, |io| async move {
+            let file = new_file(&io, LOG).await;
+            file.write_at(block(1), 0).await.1.expect("written");
+            file.write_at(block(2), 4096).await.1.expect("written");
+            let (buf, count) = file.read_at(io.buffer(16384), 0).await;
+            let past = file.read_at(io.buffer(4096), 8192).await.1;
+            (count, buf[0], buf[8191], file.len().await, past, file.path() == p(LOG))
+        });
+        assert_eq!(read, (Ok(8192), 1, 2, Ok(8192), Ok(0), true));
+    }
+
+    #[test]
+    fn small_files_and_names() {
+        let sim = Simulation::new(2, Faults::NONE);
+        let listed = on_node(&sim, |io| async move {
+            io.create_dir_all(p("/d/e")).await.expect("made");
+            io.write_file_synced(p("/d/b"), b"12345").await.expect("written");
+            io.write_file_synced(p("/d/b"), b"123").await.expect("written over");
+            io.rename(p("/d/b"), p("/d/a")).await.expect("renamed");
+            io.hard_link(p("/d/a"), p("/d/c")).await.expect("linked");
+            io.remove_file(p("/d/c")).await.expect("removed");
+            assert_eq!(io.read_file(p("/d/a")).await, Ok(b"123".to_vec()));
+            assert_eq!(io.exists(p("/d/b")).await, Ok(false));
+            let missing = io.read_file(p("/d/b")).await.expect_err("missing");
+            assert_eq!(missing.to_string(), "open of /d/b: No such file or directory (os error 2)");
+            let listed = io.list_dir(p("/d")).await.expect("listed");
+            io.remove_dir(p("/d/e")).await.expect("removed");
+            listed.into_iter().map(|entry| (entry.name, entry.is_dir, entry.len_bytes)).collect::<Vec<_>>()
+        });
+        assert_eq!(listed, [("a".to_string(), false, 3), ("e".to_string(), true, 0)]);
+    }
+
+    #[test]
+    fn a_file_opened_to_read_is_not_written() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let errors = on_node(&sim, |io| async move {
+            new_file(&io, LOG).await;
+            let file = io.open(p(LOG), OpenHow::Read, IoClass::Read).await.expect("there");
+            (file.write_at(block(0), 0).await.1.err(), file.set_len(0).await.err())
+        });
+        let errno = |error: Option<IoError>| error.and_then(|error| error.raw_os);
+        assert_eq!((errno(errors.0), errno(errors.1)), (Some(libc::EBADF), Some(libc::EBADF)));
+    }
+
+    #[test]
+    fn writes_under_way_complete_in_any_order() {
+        let first_done = |seed| {
+            let sim = Simulation::new(seed, Faults::NONE);
+            on_node(&sim, |io| async move {
+                let file = new_file(&io, LOG).await;
+                let (a, b) = (file.write_at(block(1), 0), file.write_at(block(2), 0));
+                let (mut a, mut b) = (Box::pin(a), Box::pin(b));
+                let mut done = None;
+                std::future::poll_fn(|context| {
+                    let (a, b) = (a.as_mut().poll(context).is_ready(), b.as_mut().poll(context).is_ready());
+                    done = if a {
+                        Some(1)
+                    } else if b {
+                        Some(2)
+                    } else {
+                        None
+                    };
+                    if done.is_some() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+                })
+                .await;
+                done
+            })
+        };
+        assert_eq!((0..20).map(first_done).collect::<BTreeSet<_>>(), BTreeSet::from([Some(1), Some(2)]));
+    }
+
+    #[test]
+    fn a_write_whose_future_was_dropped_still_lands() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let byte = on_node(&sim, |io| async move {
+            let file = new_file(&io, LOG).await;
+            let mut write = Box::pin(file.write_at(block(9), 0));
+            std::future::poll_fn(|context| {
+                assert!(write.as_mut().poll(context).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            drop(write);
+            io.sleep(Duration::from_secs(1)).await;
+            file.read_at(io.buffer(4096), 0).await.0[0]
+        });
+        assert_eq!(byte, 9);
+    }
+
+    /// What one block holds after a crash, by sector: the synced 1, or the 2 that was written after it.
+    fn after_crash(seed: u64, sync: bool) -> Vec<u8> {
+        let sim = Simulation::new(seed, Faults::NONE);
+        on_node(&sim, move |io| async move {
+            let file = new_file(&io, LOG).await;
+            file.write_at_synced(block(1), 0).await.1.expect("written");
+            file.write_at(block(2), 0).await.1.expect("written");
+            if sync {
+                file.sync_data().await.expect("synced");
+            }
+        });
+        sim.crash();
+        let bytes = sim.disk().read(p(LOG)).expect("its name was synced");
+        bytes.chunks(512).map(|sector| sector[0]).collect()
+    }
+
+    #[test]
+    fn a_crash_keeps_the_synced_and_tears_the_rest() {
+        let seen: BTreeSet<Vec<u8>> = (0..100).map(|seed| after_crash(seed, false)).collect();
+        assert!(seen.contains(&vec![1; 8]) && seen.contains(&vec![2; 8]), "dropped, kept");
+        assert!(seen.len() > 10, "and torn in many ways: {}", seen.len());
+        assert!((0..100).all(|seed| after_crash(seed, true) == [2; 8]));
+    }
+
+    #[test]
+    fn a_killed_process_loses_nothing_that_had_completed() {
+        let mut vanished = 0;
+        for seed in 0..50 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            on_node(&sim, |io| async move {
+                let file = io.open(p(LOG), OpenHow::CreateNew, IoClass::Log).await.expect("made");
+                file.write_at(block(5), 0).await.1.expect("written");
+            });
+            sim.kill();
+            assert_eq!(sim.disk().read(p(LOG)), Some(vec![5; 4096]));
+            sim.crash();
+            vanished += u32::from(sim.disk().read(p(LOG)).is_none());
+        }
+        assert!((5..45).contains(&vanished), "its name was still pending when the power went: {vanished}");
+    }
+
+    #[test]
+    fn a_crash_in_the_middle_of_a_write_leaves_any_part_of_it() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..200 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            on_node(&sim, |io| async move {
+                let file = new_file(&io, LOG).await;
+                file.allocate_zeroed(8192).await.expect("allocated");
+                io.spawn(TaskClass::Foreground, async move {
+                    file.write_at_synced(block(3), 0).await.1.expect("written");
+                });
+                io.yield_now().await;
+            });
+            sim.crash();
+            let bytes = sim.disk().read(p(LOG)).expect("there");
+            assert_eq!(bytes.len(), 8192, "allocated is durable");
+            seen.insert(bytes.chunks(512).map(|sector| sector[0] == 3).collect::<Vec<_>>());
+        }
+        assert!(seen.contains(&vec![false; 16]));
+        assert!(seen.len() > 10, "{}", seen.len());
+    }
+
+    #[test]
+    fn a_crash_in_the_middle_of_an_allocation_leaves_any_length() {
+        let lengths: BTreeSet<usize> = (0..60)
+            .map(|seed| {
+                let sim = Simulation::new(seed, Faults::NONE);
+                on_node(&sim, |io| async move {
+                    let file = new_file(&io, LOG).await;
+                    io.spawn(TaskClass::Foreground, async move {
+                        file.allocate_zeroed(1 << 20).await.expect("allocated");
+                    });
+                });
+                sim.run_for(Duration::from_micros(400)).expect("runs");
+                sim.crash();
+                sim.disk().read(p(LOG)).expect("there").len()
+            })
+            .collect();
+        assert!(lengths.contains(&0) && lengths.len() > 5, "{lengths:?}");
+    }
+
+    #[test]
+    fn a_failed_sync_is_final_for_some_of_the_data() {
+        let lost = (0..60).filter(|seed| {
+            let sim = Simulation::new(*seed, Faults::NONE);
+            sim.plan_fault(Planned { op: DiskOp::Sync, path_contains: "log".into(), after: 0, errno: libc::EIO });
+            on_node(&sim, |io| async move {
+                let file = new_file(&io, LOG).await;
+                file.write_at(block(4), 0).await.1.expect("written");
+                let failed = file.sync_data().await.expect_err("planned");
+                assert_eq!((failed.op, failed.raw_os), ("sync", Some(libc::EIO)));
+                file.sync_data().await.expect("says that all is well");
+            });
+            sim.crash();
+            sim.disk().read(p(LOG)) != Some(vec![4; 4096])
+        });
+        assert!((10..55).contains(&lost.count()));
+    }
+
+    #[test]
+    fn faults_come_at_their_rates() {
+        let faults = Faults { read_error_ppm: 300_000, write_error_ppm: 300_000, ..Faults::NONE };
+        let sim = Simulation::new(8, Faults::NONE);
+        let file = on_node(&sim, |io| async move { new_file(&io, LOG).await });
+        sim.set_faults(faults);
+        let failed = on_node(&sim, |io| async move {
+            let (mut reads, mut writes) = (0, 0);
+            for _ in 0..200 {
+                writes += u32::from(file.write_at(block(1), 0).await.1.is_err());
+                reads += u32::from(file.read_at(io.buffer(4096), 0).await.1.is_err());
+            }
+            (reads, writes)
+        });
+        assert!((30..100).contains(&failed.0) && (30..100).contains(&failed.1), "{failed:?}");
+    }
+
+    #[test]
+    fn a_full_disk_says_so_and_goes_on_when_there_is_room() {
+        let sim = Simulation::new(0, Faults { disk_capacity_bytes: 8192, ..Faults::NONE });
+        let (file, error, free) = on_node(&sim, |io| async move {
+            let file = new_file(&io, LOG).await;
+            file.write_at(block(1), 0).await.1.expect("fits");
+            let free = io.free_bytes(p("/")).await.expect("known");
+            let (_, big) = file.write_at(io.buffer(16384), 4096).await;
+            assert!(file.allocate_zeroed(1 << 20).await.is_err_and(|error| error.is_no_space()));
+            (file, big.expect_err("does not fit"), free)
+        });
+        assert_eq!((error.kind, free), (ErrorKind::StorageFull, 4096));
+        assert_eq!(error.to_string(), "write of /log: No space left on device (os error 28)");
+        sim.disk().set_capacity_bytes(1 << 20);
+        assert_eq!(on_node(&sim, |io| async move { file.write_at(io.buffer(16384), 4096).await.1 }), Ok(()));
+    }
+
+    #[test]
+    fn a_rename_is_durable_after_the_sync_of_its_directory() {
+        let mut undone = 0;
+        for seed in 0..60 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            on_node(&sim, |io| async move {
+                io.write_file_synced(p("/current"), b"old").await.expect("written");
+                io.sync_dir(p("/")).await.expect("synced");
+                io.write_file_synced(p("/tmp"), b"new").await.expect("written");
+                io.rename(p("/tmp"), p("/current")).await.expect("renamed");
+            });
+            if seed % 2 == 0 {
+                on_node(&sim, |io| async move { io.sync_dir(p("/")).await.expect("synced") });
+            }
+            sim.crash();
+            let current = sim.disk().read(p("/current")).expect("one or the other, always whole");
+            match current.as_slice() {
+                b"new" => {}
+                b"old" if seed % 2 == 1 => undone += 1,
+                other => panic!("seed {seed}: {other:?}"),
+            }
+        }
+        assert!((5..30).contains(&undone), "{undone}");
+    }
+
+    #[test]
+    fn a_failed_sync_of_a_directory_is_an_error() {
+        let sim = Simulation::new(0, Faults::NONE);
+        sim.plan_fault(Planned { op: DiskOp::SyncDir, path_contains: "/".into(), after: 1, errno: libc::EIO });
+        let synced = on_node(&sim, |io| async move { (io.sync_dir(p("/")).await, io.sync_dir(p("/")).await) });
+        assert!(synced.0.is_ok());
+        assert_eq!(
+            synced.1.map_err(|error| error.to_string()),
+            Err("sync_dir of /: Input/output error (os error 5)".into())
+        );
+    }
+
+    #[test]
+    fn no_operation_outlives_a_node_that_stopped_itself() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let stopped = sim.run_on_node(|io| async move {
+            let file = new_file(&io, LOG).await;
+            io.fail_stop("for this test");
+            file.write_at(block(1), 0).await
+        });
+        assert!(matches!(stopped, Err(Halted::FailStop { .. })));
+        sim.run_for(Duration::from_secs(1)).expect("runs");
+        assert_eq!(sim.disk().len_bytes(p(LOG)), Some(0));
+    }
+}

@@ -13,6 +13,9 @@ use super::world::{Wait, World};
 use crate::base::ids::{ShardId, TimestampMicros};
 use crate::io::{IoStats, TaskClass};
 
+/// What a look at the clock takes.
+const ASK_NS: u64 = 20;
+
 #[derive(Clone)]
 pub struct Core {
     world: Rc<World>,
@@ -45,7 +48,9 @@ impl Core {
         self.shard_count
     }
 
+    /// Asking takes time too, so that a loop that waits for a time to come ends.
     pub fn now_ns(&self) -> u64 {
+        self.world.advance_to(self.world.now_ns() + ASK_NS);
         self.world.now_ns()
     }
 
@@ -85,8 +90,9 @@ impl Core {
         self.world.fail_stop(self.owner, reason);
     }
 
+    /// Nothing: what the counters count is the real driver's.
     pub fn stats(&self) -> IoStats {
-        IoStats { operations: self.world.trace.events(), ..IoStats::default() }
+        IoStats::default()
     }
 }
 
@@ -113,5 +119,125 @@ impl Future for Yield {
         }
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Faults, Halted, Simulation};
+    use crate::io::TaskClass;
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn sleeps_end_in_the_order_of_their_times() {
+        for seed in 0..20 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            let woken = Rc::new(RefCell::new(Vec::new()));
+            for millis in [30u32, 10, 20, 0] {
+                let (io, woken) = (sim.client_io(), woken.clone());
+                sim.client_io().spawn(TaskClass::Foreground, async move {
+                    let began = io.now_ns();
+                    io.sleep(MS * millis).await;
+                    assert!(io.now_ns() - began >= u64::from(millis) * 1_000_000);
+                    woken.borrow_mut().push(millis);
+                });
+            }
+            assert_eq!(sim.run_until_idle(), Ok(()));
+            assert_eq!(*woken.borrow(), [0, 10, 20, 30]);
+            assert!(sim.now_ns() < 31_000_000, "virtual time jumps to the next timer, and no further");
+        }
+    }
+
+    #[test]
+    fn a_dropped_sleep_moves_no_time() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let io = sim.client_io();
+        drop(io.sleep(Duration::from_secs(100)));
+        let mut long = Box::pin(io.sleep(Duration::from_secs(100)));
+        let slept = sim.run_client(async move {
+            let short = io.sleep(MS);
+            let polled = std::future::poll_fn(|context| std::task::Poll::Ready(long.as_mut().poll(context)));
+            assert!(polled.await.is_pending());
+            short.await;
+            drop(long);
+        });
+        assert_eq!(slept, Ok(()));
+        assert_eq!(sim.run_until_idle(), Ok(()));
+        assert!(sim.now_ns() < 2_000_000);
+    }
+
+    #[test]
+    fn a_yield_lets_others_run_and_a_spin_on_the_clock_ends() {
+        let sim = Simulation::new(3, Faults::NONE);
+        let flag = Rc::new(Cell::new(false));
+        let (io, set) = (sim.client_io(), flag.clone());
+        sim.client_io().spawn(TaskClass::Foreground, async move { set.set(true) });
+        let yields = sim.run_client(async move {
+            while !flag.get() {
+                io.yield_now().await;
+            }
+            let until = io.now_ns() + 10_000;
+            while io.now_ns() < until {}
+        });
+        assert_eq!(yields, Ok(()));
+    }
+
+    #[test]
+    fn the_wall_clock_jumps_and_the_monotonic_one_does_not() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let io = sim.client_io();
+        let (wall, mono) = (io.wall_us(), io.now_ns());
+        sim.jump_wall_us(-3_600_000_000);
+        assert!(io.wall_us() < wall - 3_599_000_000);
+        assert!(io.now_ns() >= mono && io.now_ns() < mono + 1_000);
+        let faults = Faults { wall_jump_ppm: 100_000, ..Faults::NONE };
+        let jumpy = Simulation::new(5, faults);
+        let io = jumpy.client_io();
+        let backwards = jumpy.run_client(async move {
+            let (mut last_wall, mut last_mono, mut back) = (io.wall_us(), io.now_ns(), 0);
+            for _ in 0..200 {
+                io.sleep(MS).await;
+                back += u32::from(io.wall_us() < last_wall);
+                assert!(io.now_ns() > last_mono);
+                (last_wall, last_mono) = (io.wall_us(), io.now_ns());
+            }
+            back
+        });
+        assert!(backwards.is_ok_and(|back| back > 2));
+    }
+
+    #[test]
+    fn a_node_that_stops_itself_does_nothing_more_and_says_why() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let after = Rc::new(Cell::new(0));
+        let seen = after.clone();
+        let result = sim.run_on_node(|io| async move {
+            io.fail_stop("sync of /log failed");
+            io.spawn(TaskClass::Foreground, async move { unreachable!("spawned after the end") });
+            seen.set(1);
+            io.yield_now().await;
+            seen.set(2);
+        });
+        assert_eq!(result, Err(Halted::FailStop { reason: "sync of /log failed".into() }));
+        assert!(!sim.is_running());
+        assert_eq!(sim.run_for(MS), Ok(()), "clients run on");
+        assert_eq!(after.get(), 1, "the turn it was in ends, and no other begins");
+        sim.crash();
+        assert_eq!(sim.run_on_node(|io| async move { io.shard_count() }), Ok(1));
+    }
+
+    #[test]
+    fn random_numbers_and_blocking_work_are_the_seeds() {
+        let draw = |seed| {
+            let sim = Simulation::new(seed, Faults::NONE);
+            sim.run_on_node(|io| async move { (io.random_u64(), io.blocking(|| 7).await, io.random_u64()) })
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        assert!(draw(1).is_ok_and(|(a, work, b)| work == 7 && a != b));
     }
 }

@@ -207,3 +207,108 @@ impl<M> Outside<M> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Faults, Halted, Simulation};
+    use crate::base::ids::ShardId;
+    use crate::io::{Io, Mesh, TaskClass};
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+    use std::rc::Rc;
+
+    /// What one shard received, in order.
+    type Received = Vec<(ShardId, u32)>;
+
+    /// Every shard sends `each` numbers to every shard; gives what each received, in order, and the trace.
+    fn all_to_all(seed: u64, shards: u16, each: u32) -> (Vec<Received>, u64) {
+        let sim = Simulation::new(seed, Faults::NONE);
+        sim.set_mesh_capacity(4);
+        let got: Rc<RefCell<Vec<Received>>> = Rc::new(RefCell::new(vec![Vec::new(); usize::from(shards)]));
+        let all = got.clone();
+        let _outside = sim.start(shards, move |io: Io, mesh: Mesh<u32>| {
+            let got = got.clone();
+            let sender = mesh.clone();
+            io.spawn(TaskClass::Foreground, async move {
+                for number in 0..each {
+                    for to in 0..sender.shard_count() {
+                        sender.send(ShardId(to), number).await;
+                    }
+                    sender.flush();
+                }
+            });
+            async move {
+                let expected = each as usize * usize::from(mesh.shard_count());
+                let mut received = Vec::new();
+                while received.len() < expected {
+                    mesh.recv(&mut received).await;
+                }
+                got.borrow_mut()[usize::from(mesh.shard_id().0)] = received;
+            }
+        });
+        assert_eq!(sim.run_until(|| sim.has_returned()), Ok(()));
+        let received = all.borrow().clone();
+        (received, sim.trace_hash())
+    }
+
+    #[test]
+    fn messages_of_a_pair_keep_their_order_whatever_the_delays() {
+        let mut mixes = BTreeSet::new();
+        for seed in 0..30 {
+            let (received, _) = all_to_all(seed, 3, 40);
+            for got in &received {
+                for from in 0..3 {
+                    let numbers: Vec<u32> = got.iter().filter(|(f, _)| f.0 == from).map(|(_, n)| *n).collect();
+                    assert_eq!(numbers, (0..40).collect::<Vec<_>>(), "seed {seed}");
+                }
+            }
+            mixes.insert(format!("{:?}", received[0]));
+        }
+        assert!(mixes.len() > 25, "seeds mix the senders differently");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_trace() {
+        assert_eq!(all_to_all(9, 4, 20), all_to_all(9, 4, 20));
+        assert_ne!(all_to_all(9, 4, 20).1, all_to_all(10, 4, 20).1);
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_message_back() {
+        let sim = Simulation::new(0, Faults::NONE);
+        sim.set_mesh_capacity(2);
+        let _outside = sim.start(2, |_, mesh: Mesh<String>| async move {
+            if mesh.shard_id().0 == 0 {
+                let sent: Vec<_> = (0..3).map(|n: u32| mesh.try_send(ShardId(1), n.to_string())).collect();
+                assert_eq!(sent, [Ok(()), Ok(()), Err("2".to_string())]);
+                assert_eq!(mesh.try_send(ShardId(0), "self".into()), Ok(()), "each pair has its own");
+            }
+        });
+        assert_eq!(sim.stop_clean(), Ok(()));
+    }
+
+    #[test]
+    fn what_comes_from_outside_wakes_a_shard_that_waits() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let outside = sim.start(2, |_, mesh: Mesh<u32>| async move {
+            let mut got = Vec::new();
+            mesh.recv(&mut got).await;
+            assert_eq!(got, [(Mesh::<u32>::OUTSIDE, 7 + u32::from(mesh.shard_id().0))]);
+        });
+        assert_eq!(sim.run_until_idle(), Ok(()));
+        assert!(!sim.has_returned());
+        let sender = outside.clone();
+        std::thread::spawn(move || sender.send(ShardId(1), 8)).join().expect("sent");
+        outside.send(ShardId(0), 7);
+        assert_eq!(sim.stop_clean(), Ok(()));
+    }
+
+    #[test]
+    fn two_shards_that_wait_for_each_other_are_a_deadlock_by_name() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let _outside = sim.start(2, |_, mesh: Mesh<u32>| async move { mesh.recv(&mut Vec::new()).await });
+        let Err(Halted::Deadlock { waiting, .. }) = sim.stop_clean() else { panic!("no deadlock was found") };
+        assert!(waiting.contains("shard 0 task spawned at src/io/sim/mesh.rs"), "{waiting}");
+        assert!(waiting.contains("shard 1 task"), "{waiting}");
+    }
+}

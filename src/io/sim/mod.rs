@@ -180,7 +180,7 @@ impl Simulation {
             if done() {
                 return Ok(());
             }
-            self.step_or_halt()?.then_some(()).ok_or_else(|| self.deadlock())?;
+            self.step()?.then_some(()).ok_or_else(|| self.deadlock())?;
         }
         Err(Halted::TooLong { steps: self.steps_max.get(), waiting: self.waiting() })
     }
@@ -188,7 +188,7 @@ impl Simulation {
     /// Runs until no task can run and no timer is set.
     pub fn run_until_idle(&self) -> Result<(), Halted> {
         for _ in 0..self.steps_max.get() {
-            if !self.step_or_halt()? {
+            if !self.step()? {
                 return Ok(());
             }
         }
@@ -212,17 +212,23 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs one step. False where nothing can run and nothing is to come.
+    /// Runs one task once. False where nothing can run and nothing is to come.
     pub fn step(&self) -> Result<bool, Halted> {
-        self.step_or_halt()
-    }
-
-    fn step_or_halt(&self) -> Result<bool, Halted> {
         let step = self.world.step();
         match self.world.take_halted() {
             Some(halted) => Err(halted),
             None => Ok(step == Step::Ran),
         }
+    }
+
+    /// Runs so many steps. False where nothing could run any more.
+    pub fn run_steps(&self, steps: u64) -> Result<bool, Halted> {
+        for _ in 0..steps {
+            if !self.step()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The power goes: every task of the node is dropped unpolled, and of what is pending on the disk a seeded part is

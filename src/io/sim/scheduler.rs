@@ -208,7 +208,9 @@ mod tests {
     fn any_ready_task_may_be_next() {
         let first = |seed| {
             let mut scheduler = Scheduler::default();
-            (0..4).for_each(|_| drop(forever(&mut scheduler, SHARD)));
+            for _ in 0..4 {
+                forever(&mut scheduler, SHARD);
+            }
             scheduler.pick(&Random::new(seed), |_| true).expect("ready").key.id
         };
         assert_eq!((0..100).map(first).collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 3]));

@@ -354,3 +354,201 @@ impl Core {
         Ok(Stream::new(world.clone(), self.owner(), connection, 0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Client, Faults, Halted, Simulation};
+    use crate::base::ids::ShardId;
+    use crate::io::{Accepted, Io, Mesh, Stream, TaskClass};
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+    use std::io::ErrorKind;
+    use std::net::SocketAddr;
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    fn addr() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 9042))
+    }
+
+    /// A node whose shard 0 accepts and gives each connection to the next shard, which echoes. Runs until it listens.
+    fn echo_node(sim: &Simulation, shards: u16) {
+        let _outside = sim.start(shards, |io: Io, mesh: Mesh<Accepted>| async move {
+            if mesh.shard_id().0 == 0 {
+                io.spawn(TaskClass::Foreground, accept_loop(io.clone(), mesh.clone()));
+            }
+            let mut accepted = Vec::new();
+            loop {
+                mesh.recv(&mut accepted).await;
+                for (_, one) in accepted.drain(..) {
+                    let stream = io.adopt(one).expect("still there");
+                    io.spawn(TaskClass::Foreground, echo(stream));
+                }
+            }
+        });
+        sim.run_for(Duration::from_millis(1)).expect("it listens");
+    }
+
+    async fn accept_loop(io: Io, mesh: Mesh<Accepted>) {
+        let listener = io.listen(addr()).await.expect("free");
+        assert_eq!(listener.local_addr(), addr());
+        let mut next = 0;
+        while let Ok(accepted) = listener.accept().await {
+            mesh.send(ShardId(next), accepted).await;
+            next = (next + 1) % mesh.shard_count();
+        }
+    }
+
+    async fn echo(stream: Stream) {
+        let mut buf = Vec::with_capacity(1000);
+        loop {
+            let (mut got, count) = stream.recv(buf).await;
+            match count {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            let (back, sent) = stream.send_all(got).await;
+            if sent.is_err() {
+                return;
+            }
+            got = back;
+            got.clear();
+            buf = got;
+        }
+    }
+
+    /// Sends `bytes` in one task and receives as many in another; gives them and the sizes of the receives.
+    async fn exchange(client: Client, bytes: Vec<u8>) -> (Vec<u8>, BTreeSet<usize>) {
+        let stream = client.connect(addr()).expect("listens");
+        let expected = bytes.len();
+        let sender = stream.clone();
+        client.io().spawn(TaskClass::Foreground, async move {
+            let (back, sent) = sender.send_all(bytes.clone()).await;
+            assert_eq!((back == bytes, sent), (true, Ok(())));
+        });
+        let (mut got, mut sizes) = (Vec::new(), BTreeSet::new());
+        while got.len() < expected {
+            let (back, count) = stream.recv(got).await;
+            sizes.insert(count.expect("connected"));
+            got = back;
+            got.reserve(5000);
+        }
+        (got, sizes)
+    }
+
+    #[test]
+    fn bytes_arrive_whole_in_order_and_in_chunks_of_any_size() {
+        let mut all_sizes = BTreeSet::new();
+        for seed in 0..10 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            echo_node(&sim, 2);
+            // More than a pipe holds, so that both senders have to wait.
+            let bytes: Vec<u8> = (0..400_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+            let (got, sizes) = sim.run_client(exchange(sim.client(), bytes.clone())).expect("ends");
+            assert!(got == bytes, "seed {seed}");
+            all_sizes.extend(sizes);
+        }
+        assert!(all_sizes.len() > 50, "{all_sizes:?}");
+    }
+
+    #[test]
+    fn nobody_listens_before_the_start_nor_after_the_end() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let refused = |sim: &Simulation| sim.client().connect(addr()).err().map(|error| error.kind);
+        assert_eq!(refused(&sim), Some(ErrorKind::ConnectionRefused));
+        echo_node(&sim, 1);
+        assert_eq!(refused(&sim), None);
+        sim.crash();
+        assert_eq!(refused(&sim), Some(ErrorKind::ConnectionRefused));
+        echo_node(&sim, 1);
+        assert_eq!(refused(&sim), None, "the address is free again");
+    }
+
+    #[test]
+    fn an_address_has_one_listener_and_port_0_finds_a_free_one() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let tried = sim.run_on_node(|io| async move {
+            let first = io.listen(addr()).await.expect("free");
+            let second = io.listen(addr()).await.err().map(|error| error.kind);
+            drop(first);
+            let again = io.listen(addr()).await.is_ok();
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let (a, b) = (io.listen(any).await.expect("free"), io.listen(any).await.expect("free"));
+            (second, again, a.local_addr() != b.local_addr())
+        });
+        assert_eq!(tried, Ok((Some(ErrorKind::AddrInUse), true, true)));
+    }
+
+    #[test]
+    fn a_close_is_seen_as_the_end_after_the_last_byte() {
+        let sim = Simulation::new(4, Faults::NONE);
+        echo_node(&sim, 1);
+        let client = sim.client();
+        let ended = sim.run_client(async move {
+            let stream = client.connect(addr()).expect("listens");
+            stream.send_all(b"last words".to_vec()).await.1.expect("sent");
+            let mut got = Vec::new();
+            while got.len() < 10 {
+                let (back, count) = stream.recv(got).await;
+                assert!(count.is_ok_and(|count| count > 0));
+                got = back;
+            }
+            let waiting = stream.clone();
+            let seen = Rc::new(RefCell::new(None));
+            let result = seen.clone();
+            client.io().spawn(TaskClass::Foreground, async move {
+                *result.borrow_mut() = Some(waiting.recv(Vec::new()).await.1);
+            });
+            client.io().sleep(Duration::from_millis(1)).await;
+            stream.shutdown();
+            client.io().sleep(Duration::from_millis(1)).await;
+            let error = stream.send_all(vec![1]).await.1.err().map(|error| error.kind);
+            (got, seen.take(), error)
+        });
+        assert_eq!(ended, Ok((b"last words".to_vec(), Some(Ok(0)), Some(ErrorKind::BrokenPipe))));
+    }
+
+    #[test]
+    fn an_accepted_connection_that_is_dropped_closes() {
+        let sim = Simulation::new(0, Faults::NONE);
+        let _outside = sim.start(1, |io: Io, _: Mesh<()>| async move {
+            let listener = io.listen(addr()).await.expect("free");
+            loop {
+                let accepted = listener.accept().await.expect("accepted");
+                assert_eq!(accepted.local_addr(), addr());
+                drop(accepted);
+            }
+        });
+        sim.run_for(Duration::from_millis(1)).expect("it listens");
+        let stream = sim.client().connect(addr()).expect("listens");
+        assert_eq!(sim.run_client(async move { stream.recv(Vec::new()).await.1 }), Ok(Ok(0)));
+    }
+
+    #[test]
+    fn a_crash_resets_every_connection_and_clients_live_on() {
+        for seed in 0..20 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            echo_node(&sim, 2);
+            let streams: Vec<Stream> = (0..4).map(|_| sim.client().connect(addr()).expect("listens")).collect();
+            sim.run_for(Duration::from_micros(50)).expect("some are adopted by now, some are not");
+            sim.crash();
+            for stream in streams {
+                let error = sim.run_client(async move { stream.recv(Vec::new()).await.1 }).expect("ends").err();
+                assert_eq!(error.map(|error| error.kind), Some(ErrorKind::ConnectionReset), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn resets_come_at_their_rate_and_both_ends_see_them() {
+        let sim = Simulation::new(1, Faults { reset_ppm: 1_000_000, ..Faults::NONE });
+        echo_node(&sim, 1);
+        let client = sim.client();
+        let sent = sim.run_client(async move {
+            let stream = client.connect(addr()).expect("listens");
+            stream.send_all(vec![0; 10]).await.1.err().map(|error| error.kind)
+        });
+        assert_eq!(sent, Ok(Some(ErrorKind::ConnectionReset)));
+        assert!(matches!(sim.run_until(|| false), Err(Halted::Deadlock { .. })), "the server has let go");
+    }
+}
