@@ -37,7 +37,8 @@ fn holds(expression: &FilterExpression, candidate: &Candidate<'_, '_>) -> bool {
         }
         FilterColumn::Column(id) => {
             let Some(column) = candidate.table.column_by_id(id) else { return false };
-            let from = if column.kind == crate::schema::ColumnKind::Static { candidate.static_row } else { candidate.row };
+            let from =
+                if column.kind == crate::schema::ColumnKind::Static { candidate.static_row } else { candidate.row };
             let cells = from.map_or(&[][..], |row| &row.cells);
             let live = || cells.iter().filter(|cell| cell.column == id && cell.is_live(candidate.now_s));
             if column.ty.is_multi_cell() {
@@ -72,9 +73,8 @@ fn compare_value(expression: &FilterExpression, ty: &CqlType, value: &[u8]) -> b
         }
         FilterOperator::Contains => contains(ty, value, &expression.value),
         FilterOperator::ContainsKey => pairs(ty, value).any(|(key, _)| equal_key(ty, key, &expression.value)),
-        FilterOperator::Element => pairs(ty, value).any(|(key, value)| {
-            equal_key(ty, key, &expression.element) && equal_element(ty, value, &expression.value)
-        }),
+        FilterOperator::Element => pairs(ty, value)
+            .any(|(key, value)| equal_key(ty, key, &expression.element) && equal_element(ty, value, &expression.value)),
     }
 }
 
@@ -186,13 +186,8 @@ mod tests {
         let mut row = Row::new(&clustering_key);
         row.cells.push(cell(4, v.as_slice()));
         row.cells.push(cell(5, list.as_slice()));
-        let candidate = Candidate {
-            table: &table,
-            partition_key: &key,
-            static_row: Some(&static_row),
-            row: Some(&row),
-            now_s: 0,
-        };
+        let candidate =
+            Candidate { table: &table, partition_key: &key, static_row: Some(&static_row), row: Some(&row), now_s: 0 };
         let expression = FilterExpression { column, operator, element: Vec::new(), value };
         assert_eq!(passes(std::slice::from_ref(&expression), &candidate), expected, "{expression:?}");
     }

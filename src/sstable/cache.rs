@@ -1,0 +1,219 @@
+//! One shard's cache of expanded blocks: a budget in bytes, evicted by CLOCK. Plain integers: it belongs to one core.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hashbrown::hash_map::Entry;
+
+use crate::base::collections::{HashMap, hasher};
+use crate::sstable::SSTableId;
+use crate::sstable::block::Block;
+
+/// Memory of a slot and its map entry beside the block.
+const SLOT_BYTES: usize = 96;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    sstable: SSTableId,
+    offset_bytes: u64,
+}
+
+struct Slot {
+    key: Key,
+    block: Rc<Block>,
+    used: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    hand: usize,
+    bytes: usize,
+}
+
+/// What the cache did since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+    pub blocks: usize,
+    pub bytes: usize,
+    pub bytes_max: usize,
+}
+
+/// Blocks by file and offset. A block that anyone else holds is not evicted, so what a read has loaded is there when it
+/// starts again; the budget may be exceeded by what is held.
+pub struct BlockCache {
+    map: RefCell<HashMap<Key, u32>>,
+    slots: RefCell<Slots>,
+    bytes_max: Cell<usize>,
+    hits: Cell<u64>,
+    misses: Cell<u64>,
+    evictions: Cell<u64>,
+}
+
+impl BlockCache {
+    pub fn new(bytes_max: usize) -> Self {
+        BlockCache {
+            map: RefCell::new(HashMap::with_hasher(hasher())),
+            slots: RefCell::default(),
+            bytes_max: Cell::new(bytes_max),
+            hits: Cell::new(0),
+            misses: Cell::new(0),
+            evictions: Cell::new(0),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, sstable: SSTableId, offset_bytes: u64) -> Option<Rc<Block>> {
+        let Some(at) = self.map.borrow().get(&Key { sstable, offset_bytes }).copied() else {
+            self.misses.set(self.misses.get() + 1);
+            return None;
+        };
+        self.hits.set(self.hits.get() + 1);
+        let slots = self.slots.borrow();
+        let slot = slots.slots[at as usize].as_ref().expect("the map names slots in use");
+        slot.used.set(true);
+        Some(slot.block.clone())
+    }
+
+    /// Adds a block. Where another read loaded it meanwhile, that one stays and is given back.
+    pub fn insert(&self, sstable: SSTableId, block: Rc<Block>) -> Rc<Block> {
+        let key = Key { sstable, offset_bytes: block.offset_bytes() };
+        if let Some(at) = self.map.borrow().get(&key) {
+            let slots = self.slots.borrow();
+            return slots.slots[*at as usize].as_ref().expect("the map names slots in use").block.clone();
+        }
+        let cost = block.memory_bytes() + SLOT_BYTES;
+        self.make_room(cost);
+        let slots = &mut *self.slots.borrow_mut();
+        let at = slots.free.pop().unwrap_or_else(|| {
+            slots.slots.push(None);
+            u32::try_from(slots.slots.len() - 1).expect("fewer blocks than 2^32 fit any memory")
+        });
+        slots.slots[at as usize] = Some(Slot { key, block: block.clone(), used: Cell::new(false) });
+        slots.bytes += cost;
+        match self.map.borrow_mut().entry(key) {
+            Entry::Vacant(vacant) => vacant.insert(at),
+            Entry::Occupied(_) => unreachable!("looked up above, and nothing awaited since"),
+        };
+        block
+    }
+
+    /// Drops the blocks of a file that is no longer read.
+    pub fn forget(&self, sstable: SSTableId) {
+        let slots = &mut *self.slots.borrow_mut();
+        for at in 0..slots.slots.len() {
+            if slots.slots[at].as_ref().is_some_and(|slot| slot.key.sstable == sstable) {
+                self.remove(slots, at);
+            }
+        }
+    }
+
+    /// Changes the budget; what is over it goes with the next block that comes.
+    pub fn set_bytes_max(&self, bytes_max: usize) {
+        self.bytes_max.set(bytes_max);
+        self.make_room(0);
+    }
+
+    pub fn stats(&self) -> CacheStats {
+        CacheStats {
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            evictions: self.evictions.get(),
+            blocks: self.map.borrow().len(),
+            bytes: self.slots.borrow().bytes,
+            bytes_max: self.bytes_max.get(),
+        }
+    }
+
+    /// Turns the hand until `cost` more bytes fit, at most twice around: once to take marks, once to evict.
+    fn make_room(&self, cost: usize) {
+        let slots = &mut *self.slots.borrow_mut();
+        let mut turns = 2 * slots.slots.len();
+        while slots.bytes + cost > self.bytes_max.get() && turns > 0 {
+            turns -= 1;
+            slots.hand = if slots.hand + 1 < slots.slots.len() { slots.hand + 1 } else { 0 };
+            let Some(slot) = &slots.slots[slots.hand] else { continue };
+            if slot.used.replace(false) || Rc::strong_count(&slot.block) > 1 {
+                continue;
+            }
+            self.evictions.set(self.evictions.get() + 1);
+            let hand = slots.hand;
+            self.remove(slots, hand);
+        }
+    }
+
+    fn remove(&self, slots: &mut Slots, at: usize) {
+        let slot = slots.slots[at].take().expect("only slots in use are removed");
+        self.map.borrow_mut().remove(&slot.key);
+        slots.bytes -= slot.block.memory_bytes() + SLOT_BYTES;
+        slots.free.push(u32::try_from(at).expect("slots are counted in 32 bits"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::sstable::block::BlockBuilder;
+
+    const FILE: SSTableId = SSTableId(1);
+
+    fn block(offset_bytes: u64) -> Rc<Block> {
+        let body = BlockBuilder::default().finish().to_vec();
+        Rc::new(Block::parse(&Rc::from("f"), offset_bytes, body).unwrap())
+    }
+
+    fn cost() -> usize {
+        block(0).memory_bytes() + SLOT_BYTES
+    }
+
+    #[test]
+    fn it_keeps_what_is_used_and_stays_within_its_budget() {
+        let cache = BlockCache::new(10 * cost());
+        (0..10).for_each(|offset| drop(cache.insert(FILE, block(offset))));
+        assert!(cache.get(FILE, 3).is_some());
+        (10..18).for_each(|offset| drop(cache.insert(FILE, block(offset))));
+        assert!(cache.get(FILE, 3).is_some(), "used, so it stayed");
+        let stats = cache.stats();
+        assert_eq!((stats.blocks, stats.bytes, stats.evictions), (10, 10 * cost(), 8));
+        assert_eq!(cache.get(SSTableId(2), 3).map(|_| ()), None);
+        assert_eq!((cache.stats().hits, cache.stats().misses), (2, 1));
+    }
+
+    #[test]
+    fn what_is_held_is_not_evicted() {
+        let cache = BlockCache::new(2 * cost());
+        let held: Vec<_> = (0..4).map(|offset| cache.insert(FILE, block(offset))).collect();
+        assert_eq!(cache.stats().blocks, 4, "over its budget by what is held");
+        drop(held);
+        drop(cache.insert(FILE, block(9)));
+        assert_eq!(cache.stats().blocks, 2);
+    }
+
+    #[test]
+    fn a_block_that_came_first_stays() {
+        let cache = BlockCache::new(1 << 20);
+        let first = cache.insert(FILE, block(5));
+        let second = cache.insert(FILE, block(5));
+        assert!(Rc::ptr_eq(&first, &second));
+        assert_eq!(cache.stats().blocks, 1);
+    }
+
+    #[test]
+    fn a_forgotten_file_leaves_its_room() {
+        let cache = BlockCache::new(1 << 20);
+        (0..5).for_each(|offset| drop(cache.insert(FILE, block(offset))));
+        drop(cache.insert(SSTableId(2), block(0)));
+        cache.forget(FILE);
+        assert_eq!(cache.stats().blocks, 1);
+        assert_eq!(cache.stats().bytes, cost());
+        (5..9).for_each(|offset| drop(cache.insert(FILE, block(offset))));
+        assert_eq!(cache.stats().blocks, 5);
+        cache.set_bytes_max(0);
+        assert_eq!(cache.stats().blocks, 0);
+    }
+}

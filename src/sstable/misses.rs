@@ -1,0 +1,96 @@
+//! Which blocks a walk wanted and did not find, and fetching them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::io::{ALIGN_BYTES, AlignedBuf, File};
+use crate::sstable::SSTableId;
+use crate::sstable::block::Block;
+use crate::sstable::cache::BlockCache;
+use crate::sstable::error::SSTableError;
+use crate::sstable::frame::{self, FrameKind};
+use crate::sstable::in_flight::InFlight;
+use crate::sstable::index::Handle;
+
+/// A block that was not in memory.
+#[derive(Clone)]
+struct Wanted {
+    sstable: SSTableId,
+    file: File,
+    name: Rc<str>,
+    kind: FrameKind,
+    handle: Handle,
+}
+
+/// Collects what one read misses, and holds what was loaded for it until it is released, so that the cache cannot evict
+/// it before the read starts again.
+#[derive(Default)]
+pub struct Misses {
+    wanted: RefCell<Vec<Wanted>>,
+    held: Vec<Rc<Block>>,
+}
+
+impl Misses {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn note(&self, sstable: SSTableId, file: &File, name: &Rc<str>, kind: FrameKind, handle: Handle) {
+        let mut wanted = self.wanted.borrow_mut();
+        if !wanted.iter().any(|other| other.sstable == sstable && other.handle == handle) {
+            wanted.push(Wanted { sstable, file: file.clone(), name: name.clone(), kind, handle });
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.wanted.borrow().is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.wanted.borrow().len()
+    }
+
+    /// Fetches all that is wanted, at once, checks it, and puts it into the cache.
+    pub async fn load(&mut self, cache: &BlockCache) -> Result<(), SSTableError> {
+        let wanted = std::mem::take(self.wanted.get_mut());
+        let mut reads = InFlight::default();
+        for block in wanted.iter().cloned() {
+            reads.start(async move { read_frame(&block.file, &block.name, block.kind, block.handle).await }).await;
+        }
+        let mut failed = None;
+        for block in &wanted {
+            let Some(body) = reads.next().await else { break };
+            match body.and_then(|body| Block::parse(&block.name, block.handle.offset_bytes, body)) {
+                Ok(read) => self.held.push(cache.insert(block.sstable, Rc::new(read))),
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Lets go of what was loaded: the read went past it.
+    pub fn release(&mut self) {
+        self.held.clear();
+    }
+}
+
+/// Reads one frame with whole aligned pages around it, checks and expands it.
+pub(crate) async fn read_frame(
+    file: &File,
+    name: &str,
+    kind: FrameKind,
+    handle: Handle,
+) -> Result<Vec<u8>, SSTableError> {
+    let align = ALIGN_BYTES as u64;
+    let start = handle.offset_bytes / align * align;
+    let within = usize::try_from(handle.offset_bytes - start).expect("less than a page");
+    let len = handle.len_bytes as usize;
+    let buf = AlignedBuf::new((within + len).next_multiple_of(ALIGN_BYTES));
+    let (buf, read) = file.read_at(buf, start).await;
+    let read = read?;
+    let Some(bytes) = buf[..read.min(buf.len())].get(within..within + len) else {
+        return Err(SSTableError::corrupt(name, handle.offset_bytes, "the file ends within a block"));
+    };
+    frame::open(kind, bytes, handle.offset_bytes)
+        .map_err(|damage| SSTableError::corrupt(name, handle.offset_bytes, damage.to_string()))
+}

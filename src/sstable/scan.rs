@@ -1,0 +1,109 @@
+//! The partitions of one file in token and key order.
+
+use crate::base::ids::Token;
+use crate::mutation::ReadStop;
+use crate::mutation::read::Slice;
+use crate::sstable::block::Block;
+use crate::sstable::cursor::SSTableCursor;
+use crate::sstable::entry::HeadKey;
+use crate::sstable::index::{Place, Within};
+use crate::sstable::reader::{IndexPlace, Reader, View};
+
+#[derive(Clone, Copy)]
+enum State<'a> {
+    /// The next partition is the first at or after this place (which is a head's or a partition's end).
+    Seek(Place<'a>),
+    At {
+        place: IndexPlace,
+        block: &'a Block,
+        head: usize,
+    },
+    Done,
+}
+
+/// A walk over partitions. After a miss it can be asked again, once the block is loaded.
+pub struct SSTableScan<'a> {
+    reader: &'a Reader,
+    view: View<'a>,
+    state: State<'a>,
+}
+
+impl<'a> SSTableScan<'a> {
+    pub(crate) fn at_or_after(reader: &'a Reader, view: View<'a>, token: Token, key: &'a [u8]) -> Self {
+        SSTableScan { reader, view, state: State::Seek(Place { token, key, within: Within::Head }) }
+    }
+
+    pub(crate) fn after(reader: &'a Reader, view: View<'a>, token: Token, key: &'a [u8]) -> Self {
+        SSTableScan { reader, view, state: State::Seek(Place { token, key, within: Within::End }) }
+    }
+
+    /// The partition that the walk stands at; `None` at the end.
+    pub fn peek(&mut self) -> Result<Option<(Token, &'a [u8])>, ReadStop> {
+        loop {
+            match self.state {
+                State::Done => return Ok(None),
+                State::Seek(place) => self.state = self.seek(place)?,
+                State::At { block, head, .. } => {
+                    let HeadKey { token, key } = block.head_key(head)?;
+                    if self.reader.owns(token) {
+                        return Ok(Some((token, key)));
+                    }
+                    self.state = match self.reader.next_owned(token) {
+                        Some(token) => State::Seek(Place { token, key: &[], within: Within::Head }),
+                        None => State::Done,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Goes past the partition that `peek` gave.
+    pub fn advance(&mut self) -> Result<(), ReadStop> {
+        if let State::At { place, block, head } = self.state {
+            self.state = if head + 1 < block.heads() {
+                State::At { place, block, head: head + 1 }
+            } else {
+                let HeadKey { token, key } = block.head_key(head)?;
+                State::Seek(Place { token, key, within: Within::End })
+            };
+        }
+        Ok(())
+    }
+
+    /// The rows of the partition that `peek` gave; `None` at the end.
+    pub fn partition(&mut self, slices: &'a [Slice], reversed: bool) -> Result<Option<SSTableCursor<'a>>, ReadStop> {
+        if self.peek()?.is_none() {
+            return Ok(None);
+        }
+        match self.state {
+            State::At { place, block, head } => {
+                SSTableCursor::at_head(self.reader, self.view, (place, block, head), slices, reversed).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn seek(&self, wanted: Place<'a>) -> Result<State<'a>, ReadStop> {
+        let found = match self.reader.find(self.view, &wanted)? {
+            Some(place) => Some(place),
+            None => self.reader.first_place(),
+        };
+        let Some(place) = found else { return Ok(State::Done) };
+        let block = self.reader.data_block(self.view, place)?;
+        let key = HeadKey { token: wanted.token, key: wanted.key };
+        let mut head = block.head_at_or_after(key)?;
+        let past = wanted.within == Within::End;
+        if past && head < block.heads() && block.head_key(head)? == key {
+            head += 1;
+        }
+        if head < block.heads() {
+            return Ok(State::At { place, block, head });
+        }
+        let Some(place) = self.reader.next_place(self.view, place)? else { return Ok(State::Done) };
+        let block = self.reader.data_block(self.view, place)?;
+        if block.heads() == 0 {
+            return Err(block.damage("a block without a partition"));
+        }
+        Ok(State::At { place, block, head: 0 })
+    }
+}
