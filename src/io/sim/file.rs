@@ -1,5 +1,5 @@
-//! Files of a simulation, and the operations on paths. An operation takes effect when its virtual delay ends, so those
-//! under way at once complete in any order.
+//! Open files of a simulation. An operation takes effect when its virtual delay ends, so those under way at once complete
+//! in any order.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::disk::{Disk, NodeId};
+use super::disk::{Contents, Disk, NodeId};
 use super::events::{Event, EventKey, WriteInFlight};
 use super::faults::DiskOp;
-use super::handle::Core;
 use super::scheduler::Owner;
 use super::trace::Kind;
 use super::world::World;
-use crate::io::{ALIGN_BYTES, AlignedBuf, DirEntry, IoClass, IoError, OpenHow};
+use crate::io::{ALIGN_BYTES, AlignedBuf, IoError};
 
 /// How long operations take, in microseconds.
 const READ_US: (u64, u64) = (20, 150);
 const WRITE_US: (u64, u64) = (20, 300);
-const SYNC_US: (u64, u64) = (50, 2_000);
-const NAME_US: (u64, u64) = (5, 100);
+pub(super) const SYNC_US: (u64, u64) = (50, 2_000);
+pub(super) const NAME_US: (u64, u64) = (5, 100);
 
 /// An open file, shared by its handles and its writes under way. It closes with the last of them.
 pub(super) struct OpenFile {
@@ -31,6 +30,11 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
+    /// Takes over an open of the disk, which it closes.
+    pub fn new(world: Rc<World>, node: NodeId, path: &Path, writable: bool) -> Rc<Self> {
+        Rc::new(OpenFile { world, node, path: path.to_path_buf(), writable })
+    }
+
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -53,6 +57,10 @@ pub struct File {
 }
 
 impl File {
+    pub(super) fn new(open: Rc<OpenFile>, owner: Owner) -> Self {
+        File { open, owner }
+    }
+
     pub fn path(&self) -> &Path {
         &self.open.path
     }
@@ -120,7 +128,7 @@ impl File {
         self.with_contents("len", |file| file.len() as u64)
     }
 
-    async fn read(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize, IoError> {
+    pub(super) async fn read(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize, IoError> {
         self.delay(READ_US).await;
         self.fault("read", DiskOp::Read)?;
         let offset = usize::try_from(offset_bytes).map_err(|_| self.error("read", libc::EINVAL))?;
@@ -130,7 +138,12 @@ impl File {
         Ok(count)
     }
 
-    async fn write(&self, buf: AlignedBuf, offset_bytes: u64, synced: bool) -> (AlignedBuf, Result<(), IoError>) {
+    pub(super) async fn write(
+        &self,
+        buf: AlignedBuf,
+        offset_bytes: u64,
+        synced: bool,
+    ) -> (AlignedBuf, Result<(), IoError>) {
         if let Err(error) = self.check_writable("write") {
             return (buf, Err(error));
         }
@@ -175,10 +188,10 @@ impl File {
         result.map_err(|errno| self.error(verb, errno))
     }
 
-    fn with_contents<T>(
+    pub(super) fn with_contents<T>(
         &self,
         verb: &'static str,
-        with: impl FnOnce(&mut super::disk::Contents) -> T,
+        with: impl FnOnce(&mut Contents) -> T,
     ) -> Result<T, IoError> {
         self.apply(verb, |disk, node| disk.file_mut(node).map(with))
     }
@@ -246,103 +259,6 @@ impl Drop for Write {
     }
 }
 
-impl Core {
-    pub async fn open(&self, path: &Path, how: OpenHow, _class: IoClass) -> Result<File, IoError> {
-        let node = self.on_path("open", DiskOp::Name, path, |disk| match how {
-            OpenHow::Read | OpenHow::ReadWrite => disk.open(path),
-            OpenHow::CreateNew => disk.create(path, true),
-            OpenHow::CreateOrTruncate => disk.create(path, false),
-        });
-        let node = node.await?;
-        let writable = how != OpenHow::Read;
-        let open = Rc::new(OpenFile { world: self.world().clone(), node, path: path.to_path_buf(), writable });
-        Ok(File { open, owner: self.owner() })
-    }
-
-    pub async fn create_dir_all(&self, path: &Path) -> Result<(), IoError> {
-        self.on_path("create_dir", DiskOp::Name, path, |disk| disk.create_dir_all(path)).await
-    }
-
-    pub async fn remove_file(&self, path: &Path) -> Result<(), IoError> {
-        self.on_path("remove", DiskOp::Name, path, |disk| disk.remove_file(path)).await
-    }
-
-    pub async fn remove_dir(&self, path: &Path) -> Result<(), IoError> {
-        self.on_path("remove_dir", DiskOp::Name, path, |disk| disk.remove_dir(path)).await
-    }
-
-    pub async fn rename(&self, from: &Path, to: &Path) -> Result<(), IoError> {
-        self.on_path("rename", DiskOp::Name, from, |disk| disk.rename(from, to)).await
-    }
-
-    pub async fn hard_link(&self, from: &Path, to: &Path) -> Result<(), IoError> {
-        self.on_path("hard_link", DiskOp::Name, from, |disk| disk.hard_link(from, to)).await
-    }
-
-    pub async fn sync_dir(&self, path: &Path) -> Result<(), IoError> {
-        let world = self.world();
-        world.sleep(self.owner(), world.disk_delay_ns(SYNC_US)).await;
-        world.note(Kind::Sync, u64::from(crc32c::crc32c(path.as_os_str().as_encoded_bytes())), u64::MAX);
-        if let Some(errno) = world.disk_fault(DiskOp::SyncDir, path) {
-            world.disk.borrow_mut().fail_sync_dir(path, &world.disk_random);
-            return Err(IoError::os("sync_dir", Some(path), errno));
-        }
-        let result = world.disk.borrow_mut().sync_dir(path);
-        result.map_err(|errno| IoError::os("sync_dir", Some(path), errno))
-    }
-
-    pub async fn list_dir(&self, path: &Path) -> Result<Vec<DirEntry>, IoError> {
-        let listed = self.on_path("list", DiskOp::Read, path, |disk| disk.list(path)).await?;
-        let entry = |listed: super::disk::Listed| DirEntry {
-            name: listed.name,
-            is_dir: listed.is_dir,
-            len_bytes: listed.len_bytes,
-        };
-        Ok(listed.into_iter().map(entry).collect())
-    }
-
-    pub async fn exists(&self, path: &Path) -> Result<bool, IoError> {
-        self.on_path("exists", DiskOp::Read, path, |disk| disk.exists(path)).await
-    }
-
-    pub async fn read_file(&self, path: &Path) -> Result<Vec<u8>, IoError> {
-        let file = self.open(path, OpenHow::Read, IoClass::Read).await?;
-        let mut bytes = vec![0; file.with_contents("read", |file| file.len())?];
-        let count = file.read(&mut bytes, 0).await?;
-        bytes.truncate(count);
-        Ok(bytes)
-    }
-
-    pub async fn write_file_synced(&self, path: &Path, bytes: &[u8]) -> Result<(), IoError> {
-        let file = self.open(path, OpenHow::CreateOrTruncate, IoClass::Flush).await?;
-        let mut buf = AlignedBuf::new(bytes.len());
-        buf.copy_from_slice(bytes);
-        file.write(buf, 0, false).await.1?;
-        file.sync_data().await
-    }
-
-    pub async fn free_bytes(&self, path: &Path) -> Result<u64, IoError> {
-        self.on_path("statvfs", DiskOp::Read, path, |disk| disk.resolve(path).map(|_| disk.free_bytes())).await
-    }
-
-    async fn on_path<T>(
-        &self,
-        verb: &'static str,
-        op: DiskOp,
-        path: &Path,
-        change: impl FnOnce(&mut Disk) -> Result<T, i32>,
-    ) -> Result<T, IoError> {
-        let world = self.world();
-        world.sleep(self.owner(), world.disk_delay_ns(NAME_US)).await;
-        world.note(Kind::Name, u64::from(crc32c::crc32c(path.as_os_str().as_encoded_bytes())), op as u64);
-        if let Some(errno) = world.disk_fault(op, path) {
-            return Err(IoError::os(verb, Some(path), errno));
-        }
-        let result = change(&mut world.disk.borrow_mut());
-        result.map_err(|errno| IoError::os(verb, Some(path), errno))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{DiskOp, Faults, Halted, Planned, Simulation};
@@ -391,27 +307,6 @@ mod tests {
             (count, buf[0], buf[8191], file.len().await, past, file.path() == p(LOG))
         });
         assert_eq!(read, (Ok(8192), 1, 2, Ok(8192), Ok(0), true));
-    }
-
-    #[test]
-    fn small_files_and_names() {
-        let sim = Simulation::new(2, Faults::NONE);
-        let listed = on_node(&sim, |io| async move {
-            io.create_dir_all(p("/d/e")).await.expect("made");
-            io.write_file_synced(p("/d/b"), b"12345").await.expect("written");
-            io.write_file_synced(p("/d/b"), b"123").await.expect("written over");
-            io.rename(p("/d/b"), p("/d/a")).await.expect("renamed");
-            io.hard_link(p("/d/a"), p("/d/c")).await.expect("linked");
-            io.remove_file(p("/d/c")).await.expect("removed");
-            assert_eq!(io.read_file(p("/d/a")).await, Ok(b"123".to_vec()));
-            assert_eq!(io.exists(p("/d/b")).await, Ok(false));
-            let missing = io.read_file(p("/d/b")).await.expect_err("missing");
-            assert_eq!(missing.to_string(), "open of /d/b: No such file or directory (os error 2)");
-            let listed = io.list_dir(p("/d")).await.expect("listed");
-            io.remove_dir(p("/d/e")).await.expect("removed");
-            listed.into_iter().map(|entry| (entry.name, entry.is_dir, entry.len_bytes)).collect::<Vec<_>>()
-        });
-        assert_eq!(listed, [("a".to_string(), false, 3), ("e".to_string(), true, 0)]);
     }
 
     #[test]
@@ -603,43 +498,6 @@ mod tests {
         assert_eq!(error.to_string(), "write of /log: No space left on device (os error 28)");
         sim.disk().set_capacity_bytes(1 << 20);
         assert_eq!(on_node(&sim, |io| async move { file.write_at(io.buffer(16384), 4096).await.1 }), Ok(()));
-    }
-
-    #[test]
-    fn a_rename_is_durable_after_the_sync_of_its_directory() {
-        let mut undone = 0;
-        for seed in 0..60 {
-            let sim = Simulation::new(seed, Faults::NONE);
-            on_node(&sim, |io| async move {
-                io.write_file_synced(p("/current"), b"old").await.expect("written");
-                io.sync_dir(p("/")).await.expect("synced");
-                io.write_file_synced(p("/tmp"), b"new").await.expect("written");
-                io.rename(p("/tmp"), p("/current")).await.expect("renamed");
-            });
-            if seed % 2 == 0 {
-                on_node(&sim, |io| async move { io.sync_dir(p("/")).await.expect("synced") });
-            }
-            sim.crash();
-            let current = sim.disk().read(p("/current")).expect("one or the other, always whole");
-            match current.as_slice() {
-                b"new" => {}
-                b"old" if seed % 2 == 1 => undone += 1,
-                other => panic!("seed {seed}: {other:?}"),
-            }
-        }
-        assert!((5..30).contains(&undone), "{undone}");
-    }
-
-    #[test]
-    fn a_failed_sync_of_a_directory_is_an_error() {
-        let sim = Simulation::new(0, Faults::NONE);
-        sim.plan_fault(Planned { op: DiskOp::SyncDir, path_contains: "/".into(), after: 1, errno: libc::EIO });
-        let synced = on_node(&sim, |io| async move { (io.sync_dir(p("/")).await, io.sync_dir(p("/")).await) });
-        assert!(synced.0.is_ok());
-        assert_eq!(
-            synced.1.map_err(|error| error.to_string()),
-            Err("sync_dir of /: Input/output error (os error 5)".into())
-        );
     }
 
     #[test]

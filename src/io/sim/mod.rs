@@ -33,6 +33,7 @@ mod file;
 mod handle;
 mod inspect;
 mod mesh;
+mod names;
 mod random;
 mod scheduler;
 mod socket;

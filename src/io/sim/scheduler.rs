@@ -43,10 +43,6 @@ impl Wakes {
         self.lock().dropped_connections.push(id);
     }
 
-    pub fn take_dropped_connections(&self) -> Vec<u64> {
-        std::mem::take(&mut self.lock().dropped_connections)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,14 +112,15 @@ impl Scheduler {
         key
     }
 
-    /// Makes ready what was woken.
-    pub fn take_wakes(&mut self) {
+    /// Makes ready what was woken; gives the accepted connections that were dropped.
+    pub fn take_inbox(&mut self) -> Vec<u64> {
         let mut inbox = self.wakes.lock();
         for key in inbox.woken.drain(..) {
             if matches!(&self.tasks[key.slot as usize], Some(task) if task.id == key.id) {
                 self.ready.push(key.slot);
             }
         }
+        std::mem::take(&mut inbox.dropped_connections)
     }
 
     /// Takes any ready task whose owner is alive; the others are passed over for good.
@@ -225,7 +222,7 @@ mod tests {
         turn.waker.wake_by_ref();
         turn.waker.wake_by_ref();
         scheduler.pending(turn.key, turn.future);
-        scheduler.take_wakes();
+        scheduler.take_inbox();
         assert!(scheduler.pick(&random, |_| true).is_some());
         assert!(scheduler.pick(&random, |_| true).is_none());
     }
@@ -242,7 +239,7 @@ mod tests {
         assert_eq!(new.key.slot, old.key.slot);
         scheduler.pending(new.key, new.future);
         old.waker.wake();
-        scheduler.take_wakes();
+        scheduler.take_inbox();
         assert!(scheduler.pick(&random, |_| true).is_none());
     }
 

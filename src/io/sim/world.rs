@@ -194,16 +194,22 @@ impl World {
     pub fn step(self: &Rc<Self>) -> Step {
         self.step_faults();
         loop {
-            self.take_inbox();
             self.fire_due();
-            let turn = {
+            let (dropped, turn) = {
                 let mut scheduler = self.scheduler.borrow_mut();
-                scheduler.take_wakes();
-                scheduler.pick(&self.schedule_random, |owner| self.is_alive(owner))
+                let dropped = scheduler.take_inbox();
+                let turn = scheduler.pick(&self.schedule_random, |owner| self.is_alive(owner));
+                (dropped, turn)
             };
+            // Those at the other end are woken, and found at the next look.
+            let ended = !dropped.is_empty();
+            dropped.into_iter().for_each(|id| self.network.borrow_mut().drop_unadopted(id));
             if let Some(turn) = turn {
                 self.poll(turn);
                 return Step::Ran;
+            }
+            if ended {
+                continue;
             }
             let next_at_ns = self.events.borrow_mut().next_at_ns();
             match next_at_ns {
@@ -236,12 +242,6 @@ impl World {
         if self.running.get() && self.schedule_random.chance(faults.crash_ppm) {
             self.take_down(Down::Power);
             *self.halted.borrow_mut() = Some(Halted::Crashed { at_ns: self.now_ns() });
-        }
-    }
-
-    fn take_inbox(&self) {
-        for id in self.wakes.take_dropped_connections() {
-            self.network.borrow_mut().drop_unadopted(id);
         }
     }
 

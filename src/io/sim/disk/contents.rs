@@ -117,13 +117,15 @@ impl Contents {
 
     /// `len` zeros from the start, durable, as a new file is prepared. Never shortens.
     pub fn zero_durable(&mut self, len: usize) {
-        self.sync(self.next_seq);
-        if self.durable.len() <= len {
+        if self.len <= len {
+            // Nothing that stands or is pending stays: zeros from the system cost no copy.
+            self.pending.clear();
             self.durable = vec![0; len];
         } else {
+            self.sync(self.next_seq);
             self.durable[..len].fill(0);
         }
-        self.len = self.len.max(len);
+        self.len = self.durable.len();
     }
 
     /// Every change from here on has at least this number.
