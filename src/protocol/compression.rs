@@ -173,13 +173,14 @@ impl Compressor {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
     use super::*;
+    use crate::protocol::testing::noise;
 
     const MAX: usize = 1 << 20;
 
     fn inputs() -> Vec<Vec<u8>> {
-        let noise: Vec<u8> = (0u32..5000).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let noise = noise(5000);
         vec![vec![], vec![7], b"abcabcabcabcabcabcabcabc".to_vec(), vec![0; 100_000], noise]
     }
 

@@ -393,3 +393,310 @@ fn give_back(buffer: &mut Vec<u8>) {
         *buffer = Vec::new();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    use super::*;
+    use crate::protocol::encoder::FrameEncoder;
+    use crate::protocol::request::Opcode;
+    use crate::protocol::segment::{PAYLOAD_BYTES_MAX, close_segment};
+    use crate::protocol::testing::noise;
+    use proptest::prelude::*;
+
+    const BODY_MAX: usize = 1 << 20;
+
+    const FRAMINGS: [(ProtocolVersion, Framing); 6] = [
+        (ProtocolVersion::V3, Framing::Plain),
+        (ProtocolVersion::V4, Framing::Plain),
+        (ProtocolVersion::V4, Framing::Compressed(Compression::Lz4)),
+        (ProtocolVersion::V3, Framing::Compressed(Compression::Snappy)),
+        (ProtocolVersion::V5, Framing::Segments),
+        (ProtocolVersion::V5, Framing::SegmentsLz4),
+    ];
+
+    type Owned = (i16, Opcode, Vec<u8>);
+
+    /// What a connection that receives `chunk` bytes at a time would see.
+    fn receive(decoder: &mut FrameDecoder, bytes: &[u8], chunk: usize) -> (Vec<Owned>, Vec<FrameError>) {
+        let (mut buffer, mut frames, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for part in bytes.chunks(chunk) {
+            buffer.extend_from_slice(part);
+            loop {
+                let (consumed, more) = match decoder.next(&buffer) {
+                    Ok(Step { consumed, frame }) => {
+                        let more = frame.is_some();
+                        frames.extend(frame.map(|frame| (frame.stream, frame.opcode, frame.body.to_vec())));
+                        (consumed, more)
+                    }
+                    Err(error) => {
+                        let consumed = error.consumed;
+                        errors.push(error);
+                        (consumed, true)
+                    }
+                };
+                buffer.drain(..consumed);
+                if !more {
+                    break;
+                }
+            }
+        }
+        (frames, errors)
+    }
+
+    fn decoder(framing: Framing) -> FrameDecoder {
+        let mut decoder = FrameDecoder::requests(BODY_MAX);
+        decoder.set_framing(framing);
+        decoder
+    }
+
+    fn encode(version: ProtocolVersion, framing: Framing, frames: &[Owned], seal_each: bool) -> Vec<u8> {
+        let mut encoder = FrameEncoder::requests(version);
+        encoder.set_framing(framing);
+        let mut out = Vec::new();
+        for (stream, opcode, body) in frames {
+            let frame = encoder.begin(&mut out, *stream, *opcode);
+            out.extend_from_slice(body);
+            encoder.finish(&mut out, frame);
+            if seal_each {
+                encoder.seal(&mut out);
+            }
+        }
+        encoder.seal(&mut out);
+        out
+    }
+
+    fn samples() -> Vec<Owned> {
+        vec![
+            (1, Opcode::Options, vec![]),
+            (2, Opcode::Query, b"SELECT a FROM b WHERE c = 1 AND d = 1 AND e = 1 AND f = 1 AND g = 1".to_vec()),
+            (3, Opcode::Batch, vec![0; 300_000]),
+            (-5, Opcode::Execute, noise(PAYLOAD_BYTES_MAX - HEADER_BYTES)),
+            (6, Opcode::Execute, noise(PAYLOAD_BYTES_MAX - HEADER_BYTES + 1)),
+            (i16::MAX, Opcode::Prepare, noise(400_000)),
+            (8, Opcode::Options, vec![]),
+        ]
+    }
+
+    #[test]
+    fn frames_are_found_however_they_arrive() {
+        for (version, framing) in FRAMINGS {
+            for seal_each in [true, false] {
+                let bytes = encode(version, framing, &samples(), seal_each);
+                for chunk in [1021, 65_536, bytes.len()] {
+                    let mut decoder = decoder(framing);
+                    let (frames, errors) = receive(&mut decoder, &bytes, chunk);
+                    assert_eq!(errors, [], "{framing:?} {chunk}");
+                    assert!(frames == samples(), "{framing:?} {chunk}");
+                    assert_eq!(decoder.version(), Some(version));
+                    assert!(decoder.held_bytes() <= 2 * KEPT_BYTES_MAX);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn frames_are_found_byte_by_byte() {
+        let small: Vec<Owned> = samples().into_iter().filter(|(_, _, body)| body.len() < 100).collect();
+        for (version, framing) in FRAMINGS {
+            let bytes = encode(version, framing, &small, false);
+            assert_eq!(receive(&mut decoder(framing), &bytes, 1), (small.clone(), vec![]), "{framing:?}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_need_no_decompression_are_not_copied() {
+        for (version, framing) in [(ProtocolVersion::V4, Framing::Plain), (ProtocolVersion::V5, Framing::Segments)] {
+            let bytes = encode(version, framing, &[(1, Opcode::Query, vec![7; 50])], true);
+            let mut decoder = decoder(framing);
+            let body = decoder.next(&bytes).unwrap().frame.unwrap().body;
+            assert!(bytes.as_ptr_range().contains(&body.as_ptr()));
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_answered_on_its_stream_and_passed_over() {
+        let frames =
+            [(1, Opcode::Options, vec![]), (2, Opcode::Query, noise(BODY_MAX + 1)), (3, Opcode::Options, vec![])];
+        for (version, framing) in FRAMINGS {
+            if matches!(framing, Framing::Compressed(_)) {
+                continue;
+            }
+            let bytes = encode(version, framing, &frames, false);
+            for chunk in [5000, bytes.len()] {
+                let mut decoder = decoder(framing);
+                let (seen, errors) = receive(&mut decoder, &bytes, chunk);
+                assert_eq!(seen, [frames[0].clone(), frames[2].clone()], "{framing:?}");
+                let [error] = &errors[..] else { panic!("{errors:?}") };
+                assert_eq!((error.stream, error.fatal, error.error.code().number()), (2, false, 0x2200));
+                assert!(decoder.held_bytes() < BODY_MAX / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_that_decompresses_to_too_much_is_passed_over() {
+        for compression in Compression::ALL {
+            let framing = Framing::Compressed(compression);
+            let frames =
+                [(2, Opcode::Query, vec![0; BODY_MAX + 1]), (3, Opcode::Options, vec![]), (4, Opcode::Options, vec![])];
+            let bytes = encode(ProtocolVersion::V4, framing, &frames, false);
+            let (seen, errors) = receive(&mut decoder(framing), &bytes, 5000);
+            assert_eq!(seen, frames[1..]);
+            assert_eq!((errors.len(), errors[0].stream, errors[0].fatal), (1, 2, false));
+        }
+    }
+
+    #[test]
+    fn an_unknown_opcode_is_passed_over() {
+        for (version, framing) in FRAMINGS {
+            let mut bytes =
+                encode(version, framing, &[(7, Opcode::Options, vec![]), (8, Opcode::Options, vec![])], true);
+            let (header, at) = match framing {
+                Framing::Segments => (6, 10),
+                Framing::SegmentsLz4 => (8, 12),
+                _ => (0, 4),
+            };
+            bytes[at] = 0x77;
+            if header > 0 {
+                let crc = crate::protocol::segment::crc32(&bytes[header..header + 9]).to_le_bytes();
+                bytes[header + 9..header + 13].copy_from_slice(&crc);
+            }
+            let (seen, errors) = receive(&mut decoder(framing), &bytes, 3);
+            assert_eq!(seen, [(8, Opcode::Options, vec![])], "{framing:?}");
+            assert_eq!((errors.len(), errors[0].stream, errors[0].fatal), (1, 7, false));
+            assert_eq!(errors[0].error.message(), "Unknown opcode 119");
+        }
+    }
+
+    #[test]
+    fn after_a_fatal_error_nothing_more_is_read() {
+        let mut bytes = vec![0x42, 0, 0, 5, 5, 0, 0, 0, 0];
+        bytes.extend(encode(ProtocolVersion::V4, Framing::Plain, &samples(), true));
+        let mut decoder = decoder(Framing::Plain);
+        let (seen, errors) = receive(&mut decoder, &bytes, 4000);
+        assert_eq!(seen, []);
+        assert_eq!((errors.len(), errors[0].stream, errors[0].fatal, errors[0].old_version), (1, 5, true, None));
+        assert_eq!(decoder.next(&bytes).unwrap(), Step { consumed: bytes.len(), frame: None });
+    }
+
+    #[test]
+    fn the_version_does_not_change_within_a_connection() {
+        let mut bytes = encode(ProtocolVersion::V4, Framing::Plain, &[(1, Opcode::Options, vec![])], true);
+        bytes.extend(encode(ProtocolVersion::V3, Framing::Plain, &[(2, Opcode::Options, vec![])], true));
+        let (seen, errors) = receive(&mut decoder(Framing::Plain), &bytes, 100);
+        assert_eq!(seen.len(), 1);
+        assert!(errors[0].fatal && errors[0].error.message().contains("Got 3/v3 but"), "{errors:?}");
+    }
+
+    #[test]
+    fn compression_that_was_not_agreed_is_refused() {
+        let framing = Framing::Compressed(Compression::Lz4);
+        let bytes = encode(ProtocolVersion::V4, framing, &[(1, Opcode::Query, vec![1; 500])], true);
+        let (seen, errors) = receive(&mut decoder(Framing::Plain), &bytes, bytes.len());
+        assert_eq!((seen.len(), errors.len(), errors[0].stream, errors[0].fatal), (0, 1, 1, false));
+    }
+
+    #[test]
+    fn a_compressed_body_that_lies_is_passed_over_and_allocates_nothing() {
+        let mut bytes = vec![4, 1, 0, 9, 7, 0, 0, 0, 6, 0, 0x0f, 0xff, 0xff, 0x10, 1];
+        bytes.extend([4, 0, 0, 10, 5, 0, 0, 0, 0]);
+        let mut decoder = decoder(Framing::Compressed(Compression::Lz4));
+        let (seen, errors) = receive(&mut decoder, &bytes, bytes.len());
+        assert_eq!(seen, [(10, Opcode::Options, vec![])]);
+        assert_eq!((errors.len(), errors[0].stream, errors[0].fatal), (1, 9, false));
+        assert_eq!(decoder.held_bytes(), 0);
+    }
+
+    /// A segment around any bytes.
+    fn segment(payload: &[u8], self_contained: bool) -> Vec<u8> {
+        let mut out = vec![0; SegmentKind::Plain.header_bytes()];
+        out.extend_from_slice(payload);
+        close_segment(&mut out, 0, self_contained, None);
+        out
+    }
+
+    #[test]
+    fn segments_that_break_the_rules_end_the_connection() {
+        let options = [5, 0, 0, 1, 5, 0, 0, 0, 0];
+        let query = [&[5, 0, 0, 2, 7, 0, 0, 0, 20][..], &[1; 20]].concat();
+        let cases: [(&str, Vec<u8>); 6] = [
+            ("ends within a header", segment(&options[..8], true)),
+            ("does not end in its", segment(&query[..20], true)),
+            ("within a message of several", [segment(&query[..20], false), segment(&options, true)].concat()),
+            ("follow a message", [segment(&query[..20], false), segment(&[1; 30], false)].concat()),
+            ("header checksum", vec![9, 0, 2, 0, 0, 0]),
+            ("payload checksum", [&segment(&options, true)[..18], &[0]].concat()),
+        ];
+        for (expected, bytes) in cases {
+            let (seen, errors) = receive(&mut decoder(Framing::Segments), &bytes, 7);
+            assert_eq!(seen, [], "{expected}");
+            assert!(errors.len() == 1 && errors[0].fatal, "{expected}: {errors:?}");
+            assert!(errors[0].error.message().contains(expected), "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_may_be_cut_by_segments_and_segments_may_be_empty() {
+        let query = [&[5, 0, 0, 2, 7, 0, 0, 0, 20][..], &[1; 20]].concat();
+        let bytes = [segment(&[], true), segment(&query[..4], false), segment(&[], false), segment(&query[4..], false)];
+        let (seen, errors) = receive(&mut decoder(Framing::Segments), &bytes.concat(), 5);
+        assert_eq!((seen, errors), (vec![(2, Opcode::Query, vec![1; 20])], vec![]));
+    }
+
+    #[test]
+    fn every_truncation_needs_more() {
+        let small: Vec<Owned> = samples().into_iter().take(2).collect();
+        for (version, framing) in FRAMINGS {
+            let bytes = encode(version, framing, &small[1..], true);
+            for len in 0..bytes.len() {
+                let mut decoder = decoder(framing);
+                assert_eq!(decoder.next(&bytes[..len]).unwrap(), Step { consumed: 0, frame: None });
+            }
+        }
+    }
+
+    /// Bounds that hold of any input: no panic, no runaway, no memory that the input does not justify.
+    fn endure(framing: Framing, bytes: &[u8], chunk: usize) {
+        let mut decoder = decoder(framing);
+        let (frames, errors) = receive(&mut decoder, bytes, chunk);
+        assert!(frames.len() + errors.len() <= bytes.len());
+        assert!(errors.iter().rev().skip(1).all(|error| !error.fatal));
+        assert!(decoder.held_bytes() <= 2 * (bytes.len() * 256 + 64) + KEPT_BYTES_MAX);
+        for (stream, opcode, body) in frames {
+            let frame = Frame { version: ProtocolVersion::V5, flags: 0, stream, opcode, body: &body };
+            let _ = frame.request();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_endured(bytes in proptest::collection::vec(any::<u8>(), 0..300), chunk in 1usize..300) {
+            for (_, framing) in FRAMINGS {
+                endure(framing, &bytes, chunk);
+            }
+        }
+
+        #[test]
+        fn damaged_frames_are_endured(at in 0usize..400, flip in 1u8.., which in 0usize..6, chunk in 1usize..300) {
+            let (version, framing) = FRAMINGS[which];
+            let mut bytes = encode(version, framing, &samples()[..2], true);
+            bytes.extend(encode(version, framing, &[(9, Opcode::Execute, vec![1; 200])], true));
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            endure(framing, &bytes, chunk);
+        }
+
+        #[test]
+        fn frames_round_trip(
+            bodies in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20),
+            seal_each in any::<bool>(), chunk in 1usize..500,
+        ) {
+            let frames: Vec<Owned> = (0..).zip(bodies).map(|(at, body)| (at, Opcode::Query, body)).collect();
+            for (version, framing) in FRAMINGS {
+                let bytes = encode(version, framing, &frames, seal_each);
+                prop_assert_eq!(receive(&mut decoder(framing), &bytes, chunk), (frames.clone(), vec![]));
+            }
+        }
+    }
+}

@@ -260,3 +260,162 @@ fn put_old_error(out: &mut Vec<u8>, number: u8, refused: &FrameError) {
     out.extend_from_slice(&body_len(body.len()));
     out.extend_from_slice(&body);
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    use super::*;
+    use crate::protocol::client::{Answer, Response};
+    use crate::protocol::compression::Compression;
+    use crate::protocol::decoder::FrameDecoder;
+    use crate::protocol::event::{Change, SchemaChange};
+    use crate::protocol::segment::Segment;
+    use crate::protocol::testing::noise;
+
+    fn encoder(version: ProtocolVersion, framing: Framing) -> FrameEncoder {
+        let mut encoder = FrameEncoder::responses(version);
+        encoder.set_framing(framing);
+        encoder
+    }
+
+    fn ready(encoder: &mut FrameEncoder, out: &mut Vec<u8>, stream: i16, body: &[u8]) {
+        let frame = encoder.begin(out, stream, Opcode::Ready);
+        out.extend_from_slice(body);
+        encoder.finish(out, frame);
+    }
+
+    #[test]
+    fn golden_frames() {
+        let mut out = Vec::new();
+        ready(&mut encoder(ProtocolVersion::V4, Framing::Plain), &mut out, 1, &[]);
+        assert_eq!(out, [0x84, 0, 0, 1, 2, 0, 0, 0, 0]);
+        out.clear();
+        encoder(ProtocolVersion::V3, Framing::Plain).error(&mut out, 2, &CqlError::invalid("no"));
+        assert_eq!(out, b"\x83\x00\x00\x02\x00\x00\x00\x00\x08\x00\x00\x22\x00\x00\x02no");
+        out.clear();
+        let event = Event::Schema(SchemaChange::keyspace(Change::Created, "k"));
+        encoder(ProtocolVersion::V4, Framing::Plain).event(&mut out, &event);
+        assert_eq!(out[..9], [0x84, 0, 0xff, 0xff, 0x0c, 0, 0, 0, 37]);
+        out.clear();
+        let mut v5 = encoder(ProtocolVersion::V5, Framing::Segments);
+        ready(&mut v5, &mut out, 1, &[]);
+        v5.seal(&mut out);
+        assert_eq!(out[..3], [9, 0, 2]);
+        assert_eq!(out[6..15], [0x85, 0, 0, 1, 2, 0, 0, 0, 0]);
+        assert_eq!(out.len(), 19);
+    }
+
+    #[test]
+    fn an_unknown_version_is_answered_in_the_newest_and_an_old_one_in_its_own() {
+        let answer = |bytes: &[u8]| {
+            let refused = FrameDecoder::requests(100).next(bytes).unwrap_err();
+            let mut out = Vec::new();
+            encoder(ProtocolVersion::NEWEST, Framing::Plain).frame_error(&mut out, &refused);
+            out
+        };
+        let new = answer(&[0x42, 0, 0, 3, 5, 0, 0, 0, 0]);
+        assert_eq!(new[..5], [0x85, 0, 0, 3, 0]);
+        assert_eq!(new[9..13], [0, 0, 0, 0x0A]);
+        let text = String::from_utf8_lossy(&new[15..]).into_owned();
+        assert_eq!(text, "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5)");
+        let old = answer(&[2, 0, 3, 5, 0, 0, 0, 0]);
+        assert_eq!(old[..4], [0x82, 0, 3, 0]);
+        assert_eq!(old[8..12], [0, 0, 0, 0x0A]);
+    }
+
+    #[test]
+    fn frames_share_a_segment_until_it_is_sealed() {
+        let mut out = b"sent before".to_vec();
+        let mut encoder = encoder(ProtocolVersion::V5, Framing::Segments);
+        ready(&mut encoder, &mut out, 1, &[1; 10]);
+        ready(&mut encoder, &mut out, 2, &[2; 20]);
+        encoder.seal(&mut out);
+        ready(&mut encoder, &mut out, 3, &[]);
+        encoder.seal(&mut out);
+        encoder.seal(&mut out);
+        let first = Segment::decode(&out[11..], SegmentKind::Plain).unwrap().unwrap();
+        assert_eq!((first.payload.len(), first.self_contained), (48, true));
+        let at = 11 + first.len_bytes(SegmentKind::Plain);
+        let second = Segment::decode(&out[at..], SegmentKind::Plain).unwrap().unwrap();
+        assert_eq!(second.payload.len(), 9);
+        assert_eq!(at + second.len_bytes(SegmentKind::Plain), out.len());
+    }
+
+    #[test]
+    fn a_frame_that_does_not_fit_starts_the_next_segment() {
+        let mut out = Vec::new();
+        let mut encoder = encoder(ProtocolVersion::V5, Framing::Segments);
+        for len in [100_000, 100_000, 300_000, 5] {
+            ready(&mut encoder, &mut out, 1, &vec![9; len]);
+        }
+        encoder.seal(&mut out);
+        let mut seen = Vec::new();
+        let mut rest = &out[..];
+        while let Some(segment) = Segment::decode(rest, SegmentKind::Plain).unwrap() {
+            seen.push((segment.payload.len(), segment.self_contained));
+            rest = &rest[segment.len_bytes(SegmentKind::Plain)..];
+        }
+        let last = 300_009 - 2 * PAYLOAD_BYTES_MAX;
+        let max = PAYLOAD_BYTES_MAX;
+        assert_eq!(seen, [(100_009, true), (100_009, true), (max, false), (max, false), (last, false), (14, true)]);
+    }
+
+    #[test]
+    fn an_abandoned_frame_leaves_nothing() {
+        for framing in [Framing::Plain, Framing::Segments] {
+            let version = if framing == Framing::Plain { ProtocolVersion::V4 } else { ProtocolVersion::V5 };
+            let mut out = b"before".to_vec();
+            let mut encoder = encoder(version, framing);
+            let frame = encoder.begin(&mut out, 1, Opcode::Result);
+            out.extend_from_slice(&[1; 100]);
+            encoder.abandon(&mut out, frame);
+            encoder.seal(&mut out);
+            assert_eq!(out, b"before");
+        }
+    }
+
+    #[test]
+    fn small_and_incompressible_bodies_are_not_compressed() {
+        let mut encoder = encoder(ProtocolVersion::V4, Framing::Compressed(Compression::Snappy));
+        let flags = |encoder: &mut FrameEncoder, body: &[u8]| {
+            let mut out = Vec::new();
+            ready(encoder, &mut out, 1, body);
+            (out[1], out.len() < HEADER_BYTES + body.len())
+        };
+        let noise = noise(200);
+        assert_eq!(flags(&mut encoder, &[0; 63]), (0, false));
+        assert_eq!(flags(&mut encoder, &noise), (0, false));
+        assert_eq!(flags(&mut encoder, &[0; 200]), (flag::COMPRESSED, true));
+    }
+
+    #[test]
+    fn extras_stand_before_the_body_in_the_order_of_the_specification() {
+        let warnings = ["first".to_owned(), "second".to_owned()];
+        let payload = [("key".to_owned(), vec![1, 2])];
+        let extras = Extras { tracing_id: Some([7; 16]), warnings: &warnings, payload: &payload };
+        for (version, framing) in [
+            (ProtocolVersion::V3, Framing::Plain),
+            (ProtocolVersion::V4, Framing::Compressed(Compression::Lz4)),
+            (ProtocolVersion::V5, Framing::SegmentsLz4),
+        ] {
+            let mut out = Vec::new();
+            let mut encoder = encoder(version, framing);
+            let frame = encoder.begin(&mut out, 5, Opcode::Authenticate);
+            crate::protocol::response::put_authenticate("some.Class", &mut out);
+            encoder.finish_with(&mut out, frame, &extras);
+            encoder.seal(&mut out);
+            let mut decoder = FrameDecoder::responses(1000);
+            decoder.set_framing(framing);
+            let frame = decoder.next(&out).unwrap().frame.unwrap();
+            let answer = Answer::decode(&frame).unwrap();
+            assert_eq!(answer.tracing_id, Some([7; 16]));
+            assert_eq!(answer.response, Response::Authenticate("some.Class"));
+            if version == ProtocolVersion::V3 {
+                assert_eq!((answer.warnings.len(), answer.payload.len()), (0, 0));
+            } else {
+                assert_eq!(answer.warnings, ["first", "second"]);
+                assert_eq!(answer.payload, [("key", Some(&[1u8, 2][..]))]);
+            }
+        }
+    }
+}

@@ -191,7 +191,7 @@ fn refuse_version(number: u8, bytes: &[u8]) -> Result<Option<Header>, Refused> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
     use super::*;
 
     fn decode(bytes: &[u8]) -> Result<Option<Header>, Refused> {

@@ -1,5 +1,5 @@
 #![doc = include_str!("FORMAT.md")]
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
+#![deny(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 pub mod client;
 pub mod compression;
@@ -16,6 +16,8 @@ pub mod request;
 pub mod response;
 pub mod result;
 pub mod segment;
+#[cfg(test)]
+mod testing;
 pub mod version;
 pub mod wire;
 

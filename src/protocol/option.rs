@@ -125,7 +125,7 @@ fn read_nested(reader: &mut Reader<'_>, depth: usize) -> Read<CqlType> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
     use super::*;
 
     fn encode(version: ProtocolVersion, ty: &CqlType) -> Vec<u8> {

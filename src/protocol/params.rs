@@ -223,7 +223,7 @@ fn read_timestamp(reader: &mut Reader<'_>) -> Read<i64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
     use super::*;
     use crate::protocol::wire::*;
 

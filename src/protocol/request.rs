@@ -49,7 +49,25 @@ impl Opcode {
     ];
 
     pub fn from_number(number: u8) -> Option<Opcode> {
-        Opcode::ALL.into_iter().find(|opcode| opcode.number() == number)
+        Some(match number {
+            0x00 => Opcode::Error,
+            0x01 => Opcode::Startup,
+            0x02 => Opcode::Ready,
+            0x03 => Opcode::Authenticate,
+            0x05 => Opcode::Options,
+            0x06 => Opcode::Supported,
+            0x07 => Opcode::Query,
+            0x08 => Opcode::Result,
+            0x09 => Opcode::Prepare,
+            0x0A => Opcode::Execute,
+            0x0B => Opcode::Register,
+            0x0C => Opcode::Event,
+            0x0D => Opcode::Batch,
+            0x0E => Opcode::AuthChallenge,
+            0x0F => Opcode::AuthResponse,
+            0x10 => Opcode::AuthSuccess,
+            _ => return None,
+        })
     }
 
     pub fn number(self) -> u8 {
@@ -290,3 +308,180 @@ impl<'a> Iterator for BatchIter<'a> {
 }
 
 impl ExactSizeIterator for BatchIter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    use super::*;
+    use crate::protocol::client::requests::*;
+    use crate::protocol::client::{BatchEntry, Parameters};
+    use crate::protocol::consistency::Consistency;
+    use crate::protocol::params::Value;
+    use crate::protocol::wire::{put_bytes, put_short, put_string};
+    use proptest::prelude::*;
+
+    fn decode(version: ProtocolVersion, opcode: Opcode, body: &[u8]) -> Result<Request<'_>, CqlError> {
+        Request::decode(version, opcode, body, false)
+    }
+
+    /// One body of each kind of request.
+    fn bodies(version: ProtocolVersion) -> Vec<(Opcode, Vec<u8>)> {
+        let values = [Value::Bytes(b"one"), Value::Null];
+        let parameters = Parameters {
+            consistency: Consistency::Two,
+            values: &values,
+            names: &["a", "b"],
+            page_size: Some(10),
+            timestamp: Some(77),
+            now_in_seconds: Some(5),
+            ..Parameters::default()
+        };
+        let entries = [
+            BatchEntry { statement: StatementRef::Text("INSERT"), values: &values },
+            BatchEntry { statement: StatementRef::Prepared(&[9; 16]), values: &[] },
+        ];
+        let encode = |put: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            put(&mut out);
+            out
+        };
+        let batch = Parameters { values: &[], names: &[], ..parameters };
+        vec![
+            (Opcode::Startup, encode(&|out| put_startup(&[("CQL_VERSION", "3.0.0"), ("compression", "lz4")], out))),
+            (Opcode::Register, encode(&|out| put_register(&EventKind::ALL, out))),
+            (Opcode::AuthResponse, encode(&|out| put_auth_response(Some(b"\0user\0pass"), out))),
+            (Opcode::Query, encode(&|out| put_query(version, "SELECT", &parameters, out))),
+            (Opcode::Prepare, encode(&|out| put_prepare(version, "SELECT ?", Some("ks"), out))),
+            (Opcode::Execute, encode(&|out| put_execute(version, &[1; 16], &[2; 16], &parameters, out))),
+            (Opcode::Batch, encode(&|out| put_batch(version, BatchKind::Unlogged, &entries, &batch, out))),
+        ]
+    }
+
+    #[test]
+    fn opcodes_and_their_numbers() {
+        for opcode in Opcode::ALL {
+            assert_eq!(Opcode::from_number(opcode.number()), Some(opcode));
+        }
+        let known = (0..=u8::MAX).filter(|number| Opcode::from_number(*number).is_some()).count();
+        assert_eq!((known, Opcode::from_number(4)), (16, None));
+    }
+
+    #[test]
+    fn requests_round_trip() {
+        for version in ProtocolVersion::ALL {
+            let v5 = version == ProtocolVersion::V5;
+            for (opcode, body) in bodies(version) {
+                match decode(version, opcode, &body).unwrap() {
+                    Request::Startup(startup) => {
+                        assert_eq!(startup.get("COMPRESSION"), Some("lz4"));
+                        assert_eq!(startup.get("cql_version"), Some("3.0.0"));
+                        assert_eq!(startup.get("other"), None);
+                    }
+                    Request::Options => unreachable!("no body was made for it"),
+                    Request::Register(kinds) => assert_eq!(kinds, EventKind::ALL),
+                    Request::AuthResponse(token) => assert_eq!(token, Some(b"\0user\0pass".as_slice())),
+                    Request::Query(query) => {
+                        assert_eq!(query.text, "SELECT");
+                        check_parameters(&query.parameters, v5);
+                    }
+                    Request::Prepare(prepare) => {
+                        assert_eq!(prepare, Prepare { text: "SELECT ?", keyspace: v5.then_some("ks") });
+                    }
+                    Request::Execute(execute) => {
+                        assert_eq!(execute.id, [1; 16]);
+                        assert_eq!(execute.result_metadata_id, v5.then_some([2; 16].as_slice()));
+                        check_parameters(&execute.parameters, v5);
+                    }
+                    Request::Batch(batch) => check_batch(&batch),
+                }
+            }
+        }
+        assert!(matches!(decode(ProtocolVersion::V4, Opcode::Options, &[]), Ok(Request::Options)));
+    }
+
+    fn check_parameters(parameters: &QueryParameters<'_>, v5: bool) {
+        assert_eq!(parameters.consistency, Consistency::Two);
+        let values: Vec<_> = parameters.values.iter().collect();
+        assert_eq!(values, [(Some("a"), Value::Bytes(b"one")), (Some("b"), Value::Null)]);
+        assert_eq!((parameters.page_size, parameters.timestamp), (Some(10), Some(77)));
+        assert_eq!(parameters.now_in_seconds, v5.then_some(5));
+    }
+
+    fn check_batch(batch: &Batch<'_>) {
+        assert_eq!((batch.kind, batch.len(), batch.parameters.timestamp), (BatchKind::Unlogged, 2, Some(77)));
+        let statements: Vec<_> = batch.statements().collect();
+        assert_eq!(statements[0].statement, StatementRef::Text("INSERT"));
+        assert_eq!(statements[0].values.len(), 2);
+        assert_eq!(statements[1].statement, StatementRef::Prepared(&[9; 16]));
+        assert!(statements[1].values.is_empty());
+    }
+
+    #[test]
+    fn every_truncation_is_a_protocol_error() {
+        for version in ProtocolVersion::ALL {
+            for (opcode, body) in bodies(version) {
+                for len in 0..body.len() {
+                    let error = decode(version, opcode, &body[..len]).unwrap_err();
+                    assert_eq!(error.code().number(), 0x0A, "{opcode:?} {len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_custom_payload_is_passed_over_from_version_4_on() {
+        let mut body = Vec::new();
+        put_short(&mut body, 1);
+        put_string(&mut body, "key");
+        put_bytes(&mut body, Some(&[1, 2, 3]));
+        put_prepare(ProtocolVersion::V4, "SELECT", None, &mut body);
+        let request = Request::decode(ProtocolVersion::V4, Opcode::Prepare, &body, true).unwrap();
+        assert!(matches!(request, Request::Prepare(Prepare { text: "SELECT", keyspace: None })));
+        let error = Request::decode(ProtocolVersion::V3, Opcode::Prepare, &body, true).unwrap_err();
+        assert_eq!(error.message(), "a custom payload needs protocol version 4 or later");
+    }
+
+    #[test]
+    fn odd_requests_are_refused_in_words() {
+        let error = |opcode, body: &[u8]| decode(ProtocolVersion::V4, opcode, body).unwrap_err().message().to_owned();
+        assert_eq!(error(Opcode::Batch, &[3, 0, 0, 0, 1, 0]), "Unknown code 3 for a batch's type");
+        assert_eq!(error(Opcode::Batch, &[0, 0, 1, 7]), "Unknown code 7 for a batched statement's kind");
+        assert_eq!(error(Opcode::Register, b"\x00\x01\x00\x03ZAP"), "Unknown event type 'ZAP'");
+        assert!(error(Opcode::Ready, &[]).contains("Wrong protocol direction"));
+        assert!(error(Opcode::Query, &[0xff, 0xff, 0xff, 0xff]).contains("cannot have length -1"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bodies_are_endured(body in proptest::collection::vec(any::<u8>(), 0..200), payload in any::<bool>()) {
+            for version in ProtocolVersion::ALL {
+                for opcode in Opcode::ALL {
+                    if let Ok(Request::Batch(batch)) = Request::decode(version, opcode, &body, payload) {
+                        prop_assert_eq!(batch.statements().count(), batch.len());
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn damaged_bodies_are_endured(which in 0usize..7, at in 0usize..200, to in any::<u8>()) {
+            for version in ProtocolVersion::ALL {
+                let (opcode, mut body) = bodies(version).swap_remove(which);
+                let at = at % body.len();
+                body[at] = to;
+                match decode(version, opcode, &body) {
+                    Ok(Request::Query(query)) => {
+                        prop_assert_eq!(query.parameters.values.iter().count(), query.parameters.values.len());
+                    }
+                    Ok(Request::Batch(batch)) => {
+                        prop_assert_eq!(batch.statements().count(), batch.len());
+                        for statement in batch.statements() {
+                            prop_assert_eq!(statement.values.iter().count(), statement.values.len());
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}

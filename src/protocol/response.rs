@@ -155,3 +155,125 @@ fn put_failures(version: ProtocolVersion, failures: &FailureReasons, out: &mut V
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    use super::*;
+    use crate::protocol::client::{Answer, Response, ResultBody};
+    use crate::protocol::consistency::Consistency;
+    use crate::protocol::event::{Change, SchemaChange};
+    use crate::protocol::frame::Frame;
+    use crate::protocol::request::Opcode;
+
+    /// Decodes a body, and sees that no truncation of it decodes.
+    fn check(version: ProtocolVersion, opcode: Opcode, body: &[u8], expected: &Response<'_>) {
+        let frame = |body| Frame { version, flags: 0, stream: 1, opcode, body };
+        assert_eq!(&Answer::decode(&frame(body)).unwrap().response, expected, "{version:?}");
+        for len in 0..body.len() {
+            assert!(Answer::decode(&frame(&body[..len])).is_err(), "{version:?} {expected:?} {len}");
+        }
+    }
+
+    fn errors() -> Vec<CqlError> {
+        let level = Consistency::Quorum;
+        let failures = vec![("10.0.0.1".parse().unwrap(), 2), ("::1".parse().unwrap(), 0)];
+        vec![
+            CqlError::server_error("a"),
+            CqlError::protocol_error("b"),
+            CqlError::bad_credentials("c"),
+            CqlError::overloaded("d"),
+            CqlError::is_bootstrapping("e"),
+            CqlError::truncate_error("f"),
+            CqlError::syntax("g"),
+            CqlError::unauthorized("h"),
+            CqlError::invalid("i"),
+            CqlError::config_error("j"),
+            CqlError::keyspace_exists("ks"),
+            CqlError::table_exists("ks", "t"),
+            CqlError::unprepared(&[1, 2, 3]),
+            CqlError::unavailable(level, 3, 1),
+            CqlError::write_timeout(level, 1, 2, WriteType::BatchLog),
+            CqlError::write_timeout(level, 1, 2, WriteType::Cas),
+            CqlError::read_timeout(level, 1, 2, true),
+            CqlError::read_failure(level, 1, 2, failures.clone(), false),
+            CqlError::write_failure(level, 1, 2, failures, WriteType::Simple),
+            CqlError::function_failure("k", "ks", "f", vec!["int".into()]),
+            CqlError::cas_write_unknown(level, 1, 2),
+        ]
+    }
+
+    #[test]
+    fn errors_round_trip_in_version_5() {
+        for error in errors() {
+            let mut body = Vec::new();
+            put_error(ProtocolVersion::V5, &error, &mut body);
+            check(ProtocolVersion::V5, Opcode::Error, &body, &Response::Error(error));
+        }
+    }
+
+    #[test]
+    fn older_versions_hear_of_failures_in_their_own_words() {
+        for version in [ProtocolVersion::V3, ProtocolVersion::V4] {
+            for error in errors() {
+                let mut body = Vec::new();
+                put_error(version, &error, &mut body);
+                let frame = Frame { version, flags: 0, stream: 1, opcode: Opcode::Error, body: &body };
+                let Response::Error(seen) = Answer::decode(&frame).unwrap().response else { panic!() };
+                assert_eq!(seen.message(), error.message());
+                assert_eq!(seen.code(), code_for(version, error.code()));
+                if let Some(ErrorFields::ReadFailure { failures, .. }) = seen.fields() {
+                    assert_eq!(failures.len(), 2, "version 4 counts them");
+                }
+            }
+        }
+        let known = |version, code| code_for(version, code) == code;
+        assert!(known(ProtocolVersion::V4, ErrorCode::FunctionFailure));
+        assert!(!known(ProtocolVersion::V3, ErrorCode::FunctionFailure));
+        assert!(!known(ProtocolVersion::V4, ErrorCode::CasWriteUnknown));
+    }
+
+    #[test]
+    fn golden_bytes_of_errors() {
+        let body = |version, error: &CqlError| {
+            let mut out = Vec::new();
+            put_error(version, error, &mut out);
+            out
+        };
+        let unprepared = body(ProtocolVersion::V4, &CqlError::unprepared(&[0xab]));
+        assert_eq!(unprepared[..4], [0, 0, 0x25, 0]);
+        assert!(unprepared.ends_with(&[0, 1, 0xab]));
+        let exists = body(ProtocolVersion::V4, &CqlError::already_exists("m", "ks", "t"));
+        assert_eq!(exists, b"\x00\x00\x24\x00\x00\x01m\x00\x02ks\x00\x01t");
+        let unavailable = body(ProtocolVersion::V4, &CqlError::unavailable(Consistency::Two, 2, 1));
+        assert!(unavailable.ends_with(&[0, 2, 0, 0, 0, 2, 0, 0, 0, 1]));
+        let cas = body(ProtocolVersion::V5, &CqlError::write_timeout(Consistency::Serial, 0, 1, WriteType::Cas));
+        assert!(cas.ends_with(b"\x00\x03CAS\x00\x00"));
+    }
+
+    #[test]
+    fn other_answers_round_trip() {
+        let version = ProtocolVersion::V4;
+        let encode = |put: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            put(&mut out);
+            out
+        };
+        let result = |body: &[u8], expected| check(version, Opcode::Result, body, &Response::Result(expected));
+        result(&encode(&put_void), ResultBody::Void);
+        result(&encode(&|out| put_set_keyspace("ks", out)), ResultBody::SetKeyspace("ks"));
+        let change = SchemaChange::table(Change::Dropped, "ks", "t");
+        result(&encode(&|out| put_schema_change(version, &change, out)), ResultBody::SchemaChange(change.clone()));
+        let options =
+            [("CQL_VERSION", vec!["3.4.7".to_owned()]), ("COMPRESSION", vec!["a".to_owned(), "b".to_owned()])];
+        let supported = encode(&|out| put_supported(&options, out));
+        let expected = Response::Supported(vec![("CQL_VERSION", vec!["3.4.7"]), ("COMPRESSION", vec!["a", "b"])]);
+        check(version, Opcode::Supported, &supported, &expected);
+        let class = encode(&|out| put_authenticate("A", out));
+        check(version, Opcode::Authenticate, &class, &Response::Authenticate("A"));
+        let token = encode(&|out| put_auth_token(Some(&[1]), out));
+        check(version, Opcode::AuthSuccess, &token, &Response::AuthSuccess(Some(&[1])));
+        check(version, Opcode::AuthChallenge, &token, &Response::AuthChallenge(Some(&[1])));
+        check(version, Opcode::Ready, &[], &Response::Ready);
+    }
+}

@@ -242,3 +242,191 @@ pub fn put_rows(version: ProtocolVersion, metadata: &ResultMetadata, rows: &[Vec
     }
     writer.finish(None, out);
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    use super::*;
+    use crate::protocol::client::{Answer, PreparedStatement, Response, ResultBody, Rows};
+    use crate::protocol::frame::Frame;
+    use crate::protocol::request::Opcode;
+    use proptest::prelude::*;
+
+    fn column(table: &str, name: &str, ty: CqlType) -> ColumnSpec {
+        ColumnSpec { keyspace: "ks".into(), table: table.into(), name: name.into(), ty }
+    }
+
+    fn metadata() -> ResultMetadata {
+        ResultMetadata::new(vec![column("t", "a", CqlType::Int), column("t", "b", CqlType::list(CqlType::Text))])
+    }
+
+    fn two_tables() -> ResultMetadata {
+        ResultMetadata::new(vec![column("t", "a", CqlType::Int), column("u", "a", CqlType::Date)])
+    }
+
+    fn answer(version: ProtocolVersion, body: &[u8]) -> Option<ResultBody<'_>> {
+        let frame = Frame { version, flags: 0, stream: 1, opcode: Opcode::Result, body };
+        match Answer::decode(&frame).ok()?.response {
+            Response::Result(body) => Some(body),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn rows(version: ProtocolVersion, body: &[u8]) -> Rows<'_> {
+        match answer(version, body) {
+            Some(ResultBody::Rows(rows)) => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn write(
+        version: ProtocolVersion,
+        metadata: &ResultMetadata,
+        mode: MetadataMode,
+        paging: Option<&[u8]>,
+    ) -> Vec<u8> {
+        let mut out = b"earlier".to_vec();
+        let mut writer = RowsWriter::begin(version, metadata, mode, &mut out);
+        assert_eq!(writer.rows_at(), out.len());
+        for value in [7, 8] {
+            writer.row();
+            put_bytes(&mut out, Some(&[value]));
+            put_bytes(&mut out, None);
+        }
+        assert_eq!(writer.rows(), 2);
+        writer.finish(paging, &mut out);
+        out.split_off(7)
+    }
+
+    #[test]
+    fn rows_round_trip_in_every_version_and_mode() {
+        for version in ProtocolVersion::ALL {
+            for metadata in [metadata(), two_tables()] {
+                for mode in [MetadataMode::Full, MetadataMode::Skip, MetadataMode::Changed] {
+                    for paging in [None, Some(b"state".as_slice()), Some(&[])] {
+                        let body = write(version, &metadata, mode, paging);
+                        let rows = rows(version, &body);
+                        let columns = if mode == MetadataMode::Skip { &[][..] } else { metadata.columns() };
+                        assert_eq!(rows.columns, columns);
+                        assert_eq!((rows.column_count, rows.row_count, rows.paging_state), (2, 2, paging));
+                        let changed = mode == MetadataMode::Changed && version == ProtocolVersion::V5;
+                        assert_eq!(rows.new_metadata_id, changed.then_some(metadata.id().as_slice()));
+                        let cells: Vec<_> = rows.iter().collect();
+                        assert_eq!(cells, [[Some(&[7u8][..]), None], [Some(&[8][..]), None]]);
+                        assert!((0..body.len()).all(|len| answer(version, &body[..len]).is_none()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_page() {
+        let metadata = ResultMetadata::new(vec![column("t", "a", CqlType::Int)]);
+        let mut out = Vec::new();
+        let mut writer = RowsWriter::begin(ProtocolVersion::V4, &metadata, MetadataMode::Full, &mut out);
+        writer.row();
+        put_bytes(&mut out, Some(&[0, 0, 0, 5]));
+        writer.finish(Some(&[1]), &mut out);
+        let mut expected = vec![0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1, 1];
+        expected.extend(b"\x00\x02ks\x00\x01t\x00\x01a\x00\x09\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00\x05");
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn rows_cut_from_the_buffer_are_not_counted() {
+        let mut out = Vec::new();
+        let mut writer = RowsWriter::begin(ProtocolVersion::V4, &metadata(), MetadataMode::Skip, &mut out);
+        writer.row();
+        out.extend_from_slice(&[1; 30]);
+        out.truncate(writer.rows_at());
+        writer.set_rows(0);
+        writer.finish(None, &mut out);
+        assert_eq!(rows(ProtocolVersion::V4, &out).row_count, 0);
+    }
+
+    #[test]
+    fn the_columns_go_out_when_the_client_knows_others() {
+        let metadata = metadata();
+        let of = |id: Option<&[u8]>, skip| MetadataMode::of(&metadata, id, skip);
+        assert_eq!(of(None, false), MetadataMode::Full);
+        assert_eq!(of(None, true), MetadataMode::Skip);
+        assert_eq!(of(Some(metadata.id()), true), MetadataMode::Skip);
+        assert_eq!(of(Some(metadata.id()), false), MetadataMode::Full);
+        assert_eq!(of(Some(two_tables().id()), true), MetadataMode::Changed);
+        assert_eq!(of(Some(&[]), false), MetadataMode::Changed);
+    }
+
+    #[test]
+    fn prepared_statements_round_trip() {
+        let (none, some) = (ResultMetadata::none(), metadata());
+        for version in ProtocolVersion::ALL {
+            for (variables, result) in [(&some, &none), (&none, &some), (&two_tables(), &two_tables())] {
+                let prepared = PreparedAnswer { id: &[1; 16], variables, partition_key: &[1, 0], result };
+                let mut body = Vec::new();
+                put_prepared(version, &prepared, &mut body);
+                let expected = PreparedStatement {
+                    id: vec![1; 16],
+                    result_metadata_id: (version == ProtocolVersion::V5).then(|| result.id().to_vec()),
+                    variables: variables.columns().to_vec(),
+                    partition_key: if version == ProtocolVersion::V3 { vec![] } else { vec![1, 0] },
+                    columns: result.columns().to_vec(),
+                };
+                assert_eq!(answer(version, &body), Some(ResultBody::Prepared(expected)));
+                assert!((0..body.len()).all(|len| answer(version, &body[..len]).is_none()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_prepared_write() {
+        let variables = ResultMetadata::new(vec![column("t", "k", CqlType::BigInt)]);
+        let result = ResultMetadata::none();
+        let prepared = PreparedAnswer { id: &[5], variables: &variables, partition_key: &[0], result: &result };
+        let mut out = Vec::new();
+        put_prepared(ProtocolVersion::V4, &prepared, &mut out);
+        let expected = [
+            &[0, 0, 0, 4, 0, 1, 5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0][..],
+            b"\x00\x02ks\x00\x01t\x00\x01k\x00\x02\x00\x00\x00\x04\x00\x00\x00\x00",
+        ];
+        assert_eq!(out, expected.concat());
+    }
+
+    #[test]
+    fn the_id_follows_names_and_types() {
+        assert_eq!(metadata().id(), metadata().id());
+        assert_ne!(metadata().id(), two_tables().id());
+        let renamed = ResultMetadata::new(vec![column("t", "x", CqlType::Int)]);
+        let retyped = ResultMetadata::new(vec![column("t", "x", CqlType::Text)]);
+        assert_ne!(renamed.id(), retyped.id());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_answers_are_endured(body in proptest::collection::vec(any::<u8>(), 0..200), flags in any::<u8>()) {
+            for version in ProtocolVersion::ALL {
+                for opcode in Opcode::ALL {
+                    let frame = Frame { version, flags, stream: 0, opcode, body: &body };
+                    let _ = Answer::decode(&frame);
+                }
+                for kind in 1..=5 {
+                    let body = [&[0, 0, 0, kind], &body[..]].concat();
+                    if let Some(ResultBody::Rows(rows)) = answer(version, &body) {
+                        prop_assert!(rows.column_count == 0 || rows.iter().count() == rows.row_count);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn cells_round_trip(cells in proptest::collection::vec(
+            proptest::collection::vec(proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20)), 2), 0..20)) {
+            let mut out = Vec::new();
+            put_rows(ProtocolVersion::V4, &metadata(), &cells, &mut out);
+            let rows = rows(ProtocolVersion::V4, &out);
+            let seen: Vec<Vec<Option<Vec<u8>>>> =
+                rows.iter().map(|row| row.into_iter().map(|cell| cell.map(<[u8]>::to_vec)).collect()).collect();
+            prop_assert_eq!(seen, cells);
+        }
+    }
+}

@@ -130,14 +130,13 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "masked to 17 bits")]
 fn length(word: u64) -> usize {
-    (word & LENGTH_MASK) as usize
+    usize::try_from(word & LENGTH_MASK).unwrap_or_default()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "three bytes were read")]
 fn low_u32(word: u64) -> u32 {
-    word as u32
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 const CRC24_INITIAL: u32 = 0x87_5060;
@@ -145,12 +144,12 @@ const CRC24_POLYNOMIAL: u32 = 0x197_4F0B;
 
 const CRC24_TABLE: [u32; 256] = crc24_table();
 
-#[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "evaluated at compile time; at < 256")]
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time; at < 256")]
 const fn crc24_table() -> [u32; 256] {
     let mut table = [0; 256];
-    let mut at = 0;
+    let mut at = 0u32;
     while at < 256 {
-        let mut crc = (at as u32) << 16;
+        let mut crc = at << 16;
         let mut bit = 0;
         while bit < 8 {
             crc <<= 1;
@@ -159,7 +158,7 @@ const fn crc24_table() -> [u32; 256] {
             }
             bit += 1;
         }
-        table[at] = crc;
+        table[at as usize] = crc;
         at += 1;
     }
     table
@@ -186,8 +185,9 @@ pub fn crc32(payload: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
     use super::*;
+    use crate::protocol::testing::noise;
 
     /// Bit by bit, as the specification has it.
     fn crc24_slow(bytes: &[u8]) -> u32 {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn segments_round_trip() {
-        let noise: Vec<u8> = (0u32..500).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        let noise = noise(500);
         for kind in [SegmentKind::Plain, SegmentKind::Lz4] {
             for payload in [&[][..], &[5], &noise, &[3; 5000], &[0; PAYLOAD_BYTES_MAX]] {
                 for self_contained in [true, false] {

@@ -34,6 +34,9 @@ impl From<Malformed> for CqlError {
 
 pub type Read<T> = Result<T, Malformed>;
 
+/// A key and its value in a `[bytes map]`; none is null.
+pub type KeyedBytes<'a> = (&'a str, Option<&'a [u8]>);
+
 /// Reads the notations in order; what it gives borrows from the bytes given.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
@@ -139,7 +142,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `[bytes map]`, such as a custom payload.
-    pub fn bytes_map(&mut self, what: &'static str) -> Read<Vec<(&'a str, Option<&'a [u8]>)>> {
+    pub fn bytes_map(&mut self, what: &'static str) -> Read<Vec<KeyedBytes<'a>>> {
         let count = self.count(6, what)?;
         (0..count).map(|_| Ok((self.string(what)?, self.bytes(what)?))).collect()
     }
@@ -311,7 +314,7 @@ fn cut(text: &str, len_bytes_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
     use super::*;
 
     #[test]

@@ -9,14 +9,14 @@ use crate::protocol::option::read_option;
 use crate::protocol::request::Opcode;
 use crate::protocol::result::{ColumnSpec, flag};
 use crate::protocol::version::ProtocolVersion;
-use crate::protocol::wire::{Malformed, Read, Reader};
+use crate::protocol::wire::{KeyedBytes, Malformed, Read, Reader};
 
 /// An answer, with what stood before its body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<'a> {
     pub tracing_id: Option<[u8; 16]>,
     pub warnings: Vec<&'a str>,
-    pub payload: Vec<(&'a str, Option<&'a [u8]>)>,
+    pub payload: Vec<KeyedBytes<'a>>,
     pub response: Response<'a>,
 }
 
