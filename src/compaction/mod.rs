@@ -1,1 +1,12 @@
-//! See ARCHITECTURE.md.
+//! Compaction: which files to merge (pure functions of their sizes), and the merge that runs them.
+//!
+//! A tombstone goes only where nothing older that it covers can exist: the [`PurgeGate`] knows.
+
+mod gate;
+mod merge;
+mod run;
+mod strategy;
+
+pub use gate::{KeepAll, PurgeGate, oldest_in};
+pub use run::{Job, Outcome, compact};
+pub use strategy::{Chosen, CompactionOptionError, SizeTiered, all, of_option, pending, size_tiered};
