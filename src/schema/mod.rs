@@ -2,6 +2,7 @@
 //! `SchemaOp`s to it in order, on every shard alike.
 
 pub mod clustering;
+pub mod codec;
 pub mod key;
 pub mod partitioner;
 pub mod table;
