@@ -1,6 +1,7 @@
 //! Roles, users, identities and permissions.
 
-use super::{Parse, Parser, unbindable};
+use super::name::unbindable;
+use super::{Parse, Parser};
 use crate::cql::ast::AccessStatement;
 use crate::cql::ast::access::{AccessScope, Permission, Permissions, Resource, RoleOptions};
 use crate::cql::error::SyntaxError;

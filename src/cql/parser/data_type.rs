@@ -121,3 +121,118 @@ fn freeze(data_type: DataType) -> Parse<DataType> {
         _ => Ok(DataType::Frozen(Box::new(data_type))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check_error, error, named, qualified, statement};
+    use super::*;
+    use crate::cql::ast::Statement;
+
+    /// The type of a column written so.
+    fn data_type(text: &str) -> DataType {
+        match statement(&format!("CREATE TABLE t (k {text} PRIMARY KEY)")) {
+            Statement::CreateTable(create) => create.columns[0].data_type.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A type's text parses to a type that prints as expected.
+    fn check(text: &str, expected: &str) {
+        assert_eq!(data_type(text).to_string(), expected);
+    }
+
+    fn check_type_error(text: &str, message: &str) {
+        let found = error(&format!("CREATE TABLE t (k {text})"));
+        assert_eq!(found, message, "{text}");
+    }
+
+    #[test]
+    fn native_types() {
+        assert_eq!(data_type("INT"), DataType::Native(NativeType::Int));
+        for name in [
+            "ascii",
+            "bigint",
+            "blob",
+            "boolean",
+            "counter",
+            "date",
+            "decimal",
+            "double",
+            "duration",
+            "float",
+            "inet",
+            "int",
+            "smallint",
+            "text",
+            "time",
+            "timestamp",
+            "timeuuid",
+            "tinyint",
+            "uuid",
+            "varchar",
+            "varint",
+        ] {
+            assert!(matches!(data_type(name), DataType::Native(_)), "{name}");
+            check(name, name);
+        }
+    }
+
+    #[test]
+    fn types_with_parameters() {
+        let text = || Box::new(DataType::Native(NativeType::Text));
+        assert_eq!(data_type("list<text>"), DataType::List(text()));
+        assert_eq!(data_type("SET < text >"), DataType::Set(text()));
+        assert_eq!(data_type("map<text,text>"), DataType::Map(text(), text()));
+        assert_eq!(data_type("tuple<text>"), DataType::Tuple(vec![*text()]));
+        assert_eq!(data_type("vector<text, 3>"), DataType::Vector(text(), 3));
+        assert_eq!(data_type("vector<text, -1>"), DataType::Vector(text(), -1));
+        check(
+            "frozen<map<int,frozen<list<frozen<set<tuple<int,text>>>>>>>",
+            "frozen<map<int, frozen<list<frozen<set<tuple<int, text>>>>>>>",
+        );
+        check("vector<frozen<list<int>>,2>", "vector<frozen<list<int>>, 2>");
+    }
+
+    #[test]
+    fn user_types_and_java_classes() {
+        assert_eq!(data_type("Addr"), DataType::UserType(named("addr")));
+        assert_eq!(data_type("\"A\".\"B c\""), DataType::UserType(qualified("A", "B c")));
+        assert_eq!(data_type("int.key"), DataType::UserType(qualified("int", "key")));
+        // Without parameters the words of collections are names.
+        assert_eq!(data_type("list"), DataType::UserType(named("list")));
+        assert_eq!(data_type("frozen"), DataType::UserType(named("frozen")));
+        let class = "org.apache.cassandra.db.marshal.Int32Type";
+        assert_eq!(data_type(&format!("'{class}'")), DataType::Custom(class.to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_type() {
+        check_type_error("list<>", "line 1:23 no viable alternative at input '>'");
+        check_type_error("map<int>", "line 1:25 mismatched input '>' expecting ','");
+        check_type_error("vector<float>", "line 1:30 mismatched input '>' expecting ','");
+        check_type_error("tuple<>", "line 1:24 no viable alternative at input '>'");
+        check_type_error("ks.int", "line 1:21 no viable alternative at input 'int'");
+        check_type_error("set", "line 1:18 no viable alternative at input 'set'");
+        check_type_error("list<int", "line 1:26 mismatched input ')' expecting '>'");
+        check_type_error("byte", "Invalid (reserved) user type name byte");
+        check_error("CREATE TYPE int (a int)", "line 1:12 no viable alternative at input 'int'");
+        let cql = "CREATE TABLE t (k vector<int, 99999999999>)";
+        check_error(
+            cql,
+            &format!(
+                "Failed parsing statement: [{cql}] reason: NumberFormatException \
+                 For input string: \"99999999999\""
+            ),
+        );
+    }
+
+    #[test]
+    fn only_types_with_parts_freeze() {
+        let message =
+            |inner| format!("frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})");
+        check_type_error("frozen<int>", &message("int"));
+        check_type_error("frozen<'x.Y'>", &message("'x.Y'"));
+        check("frozen<addr>", "frozen<addr>");
+        check("frozen<frozen<list<int>>>", "frozen<frozen<list<int>>>");
+    }
+}

@@ -1,14 +1,16 @@
 //! The parser: tokens to one statement, by recursive descent.
 //!
 //! Each file holds one part of the grammar as methods of [`Parser`]; this one holds the token cursor, the
-//! errors, names, and the choice of the statement. The first error ends the parse. Where the grammar needs
+//! errors, the bounds and the choice of the statement. The first error ends the parse. Where the grammar needs
 //! more than a token or two to decide (a type in parentheses or a value in parentheses), the parser tries
 //! the type and steps back; types hold no values, so no text is tried twice at each of its levels.
 
 mod access;
+mod constant;
 mod data_type;
 mod describe;
 mod modification;
+mod name;
 mod properties;
 mod relation;
 mod schema;
@@ -16,15 +18,18 @@ mod select;
 mod selectable;
 mod table;
 mod term;
+#[cfg(test)]
+mod testing;
 
-use super::ast::{BindIndex, FunctionName, Ident, Literal, LiteralKind, QualifiedName, Statement};
+use super::ast::Statement;
 use super::error::{Position, SyntaxError};
-use super::keyword::{Class, Keyword};
+use super::keyword::Keyword;
 use super::lexer::tokenize;
 use super::token::{Token, TokenKind};
 
-/// How deep terms, selectors, types and parentheses may nest. Deeper text is refused, so that no statement
-/// exhausts the stack of the parser or of those who walk its tree.
+/// How deep terms, selectors, types and parentheses may nest; a bracket of a term or selector counts twice,
+/// for the expression in it and for its operand. Deeper text is refused, so that no statement exhausts the
+/// stack of the parser or of those who walk its tree.
 pub const NESTING_MAX: u32 = 128;
 
 /// The most operators, fields and elements of one term or selector: a chain of them is a tree as deep as
@@ -289,170 +294,8 @@ impl Parser<'_> {
     }
 }
 
-/// Names, constants and markers.
+/// Clauses that many statements share.
 impl Parser<'_> {
-    /// The identifier a token spells, if it can be one.
-    fn name_of(&self, token: Token) -> Option<Ident> {
-        match token.kind {
-            TokenKind::QuotedName => Some(Ident::quoted(self.unquoted(token))),
-            kind if kind.is_name() => Some(Ident::unquoted(self.source(token))),
-            _ => None,
-        }
-    }
-
-    fn ident(&mut self) -> Parse<Ident> {
-        let name = self.name_of(self.token_at(0));
-        let name = name.ok_or_else(|| self.no_viable())?;
-        self.bump();
-        Ok(name)
-    }
-
-    /// A column where the empty name `""` is allowed: anywhere but in DDL.
-    fn column(&mut self) -> Parse<Ident> {
-        if self.eat(TokenKind::EmptyQuotedName) {
-            return Ok(Ident::quoted(""));
-        }
-        self.ident()
-    }
-
-    /// Whether a column may stand at this token.
-    fn is_column_at(&self, ahead: usize) -> bool {
-        let kind = self.peek_at(ahead);
-        kind.is_name() || kind == TokenKind::EmptyQuotedName
-    }
-
-    fn keyspace_name(&mut self) -> Parse<Ident> {
-        if self.peek() == TokenKind::Question {
-            return Err(unbindable("keyspace"));
-        }
-        self.ident()
-    }
-
-    fn index_name(&mut self) -> Parse<Ident> {
-        if self.peek() == TokenKind::Question {
-            return Err(unbindable("index"));
-        }
-        self.ident()
-    }
-
-    fn table_name(&mut self) -> Parse<QualifiedName> {
-        self.qualified_name("table")
-    }
-
-    /// `[keyspace.]name`; `what` names it in the error that no marker can stand for it.
-    fn qualified_name(&mut self, what: &str) -> Parse<QualifiedName> {
-        if self.peek() == TokenKind::Question {
-            let qualified = self.peek_at(1) == TokenKind::Dot;
-            return Err(unbindable(if qualified { "keyspace" } else { what }));
-        }
-        let name = self.ident()?;
-        if !self.eat(TokenKind::Dot) {
-            return Ok(QualifiedName { keyspace: None, name });
-        }
-        if self.peek() == TokenKind::Question {
-            return Err(unbindable(what));
-        }
-        Ok(QualifiedName { keyspace: Some(name), name: self.ident()? })
-    }
-
-    /// Whether a function call starts here: `name(` or `keyspace.name(`.
-    fn is_function_call(&self) -> bool {
-        let starts_name =
-            |ahead| is_function_name(self.peek_at(ahead)) && self.peek_at(ahead + 1) == TokenKind::LeftParen;
-        starts_name(0) || (self.peek().is_name() && self.peek_at(1) == TokenKind::Dot && starts_name(2))
-    }
-
-    fn function_name(&mut self) -> Parse<FunctionName> {
-        let mut keyspace = None;
-        if self.peek().is_name() && self.peek_at(1) == TokenKind::Dot {
-            keyspace = Some(self.ident()?);
-            self.bump();
-        }
-        Ok(FunctionName { keyspace, name: self.bare_function_name()? })
-    }
-
-    fn bare_function_name(&mut self) -> Parse<Ident> {
-        if !is_function_name(self.peek()) {
-            return Err(self.no_viable());
-        }
-        let token = self.bump();
-        match token.kind {
-            TokenKind::QuotedName => Ok(Ident::quoted(self.unquoted(token))),
-            _ => Ok(Ident::unquoted(self.source(token))),
-        }
-    }
-
-    fn string(&mut self) -> Parse<String> {
-        let token = self.expect(TokenKind::String)?;
-        Ok(self.unquoted(token))
-    }
-
-    /// `?` or `:name`, if one is next.
-    fn marker(&mut self) -> Parse<Option<BindIndex>> {
-        let name = match self.peek() {
-            TokenKind::Question => {
-                self.bump();
-                None
-            }
-            TokenKind::Colon => {
-                self.bump();
-                Some(self.ident()?.into_string())
-            }
-            _ => return Ok(None),
-        };
-        let index = self.bind_markers.len();
-        if index == BIND_MARKERS_MAX {
-            return Err(SyntaxError::rule(format!("Too many markers(?): the most are {BIND_MARKERS_MAX}")));
-        }
-        self.bind_markers.push(name);
-        let index = u32::try_from(index).expect("BIND_MARKERS_MAX fits in 32 bits");
-        Ok(Some(BindIndex(index)))
-    }
-
-    /// A constant, if one is next.
-    fn constant(&mut self) -> Parse<Option<Literal>> {
-        let token = self.token_at(0);
-        let source = || self.source(token).to_owned();
-        let (kind, text) = match token.kind {
-            TokenKind::String => (LiteralKind::String, self.unquoted(token)),
-            TokenKind::Integer => (LiteralKind::Integer, source()),
-            TokenKind::Float => {
-                self.check_float(self.source(token))?;
-                (LiteralKind::Float, source())
-            }
-            TokenKind::Boolean => (LiteralKind::Boolean, source()),
-            TokenKind::Duration => (LiteralKind::Duration, source()),
-            TokenKind::Uuid => (LiteralKind::Uuid, source()),
-            TokenKind::Hex => (LiteralKind::Hex, source()),
-            TokenKind::NegativeNan | TokenKind::Keyword(Keyword::NaN) => (LiteralKind::Float, "NaN".to_owned()),
-            TokenKind::NegativeInfinity => (LiteralKind::Float, "-Infinity".to_owned()),
-            TokenKind::Keyword(Keyword::Infinity) => (LiteralKind::Float, "Infinity".to_owned()),
-            _ => return Ok(None),
-        };
-        self.bump();
-        Ok(Some(Literal { kind, text }))
-    }
-
-    /// Refuses the floats that Cassandra cannot hold as a decimal with a finite double beside it.
-    fn check_float(&self, text: &str) -> Parse<()> {
-        if let Some((_, exponent)) = text.split_once(['e', 'E']) {
-            let digits = exponent.trim_start_matches(['+', '-', '0']);
-            if digits.len() > 10 {
-                return Err(self.bad_number("Too many nonzero exponent digits."));
-            }
-            if exponent.parse::<i32>().is_err() {
-                return Err(self.bad_number("Exponent overflow."));
-            }
-        }
-        match text.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(()),
-            _ => Err(self.bad_number(
-                "Character I is neither a decimal digit number, decimal point, \
-                 nor \"e\" notation exponential mark.",
-            )),
-        }
-    }
-
     /// `IF NOT EXISTS`, if it is next.
     fn if_not_exists(&mut self) -> Parse<bool> {
         if !self.eat_keyword(Keyword::If) {
@@ -478,18 +321,222 @@ impl Parser<'_> {
     }
 }
 
-fn unbindable(what: &str) -> SyntaxError {
-    SyntaxError::rule(format!("Bind variables cannot be used for {what} names"))
-}
+#[cfg(test)]
+mod tests {
+    use super::testing::{check_error, error, ident, named, parsed, qualified, statement};
+    use super::*;
+    use crate::cql::ast::Selection;
+    use proptest::prelude::*;
 
-/// Whether a token can name a function.
-fn is_function_name(kind: TokenKind) -> bool {
-    match kind {
-        TokenKind::Ident | TokenKind::QuotedName => true,
-        TokenKind::Keyword(Keyword::Token | Keyword::Count) => true,
-        TokenKind::Keyword(keyword) => {
-            matches!(keyword.class(), Class::Unreserved | Class::NativeType(_))
+    #[test]
+    fn semicolons_and_comments_may_follow() {
+        for cql in ["USE ks", "USE ks;", "use KS;;", "/* a */ USE -- b\n ks // c\n ; ;"] {
+            assert_eq!(statement(cql), Statement::Use(ident("ks")), "{cql}");
         }
-        _ => false,
+    }
+
+    #[test]
+    fn text_without_a_statement_is_refused() {
+        for cql in ["", " \n", "/* only a comment */ ", "-- only a comment\n"] {
+            check_error(cql, "line 0:-1 no viable alternative at input '<EOF>'");
+        }
+        check_error(";", "line 1:0 no viable alternative at input ';'");
+        check_error("SELECT * FROM t; SELECT * FROM t", "line 1:17 mismatched input 'SELECT' expecting EOF");
+    }
+
+    #[test]
+    fn the_first_word_decides() {
+        check_error("SELEC * FROM t", "line 1:0 no viable alternative at input 'SELEC'");
+        check_error("EXPLAIN SELECT * FROM t", "line 1:0 no viable alternative at input 'EXPLAIN'");
+        check_error("CREATE TABEL t (k int)", "line 1:7 no viable alternative at input 'TABEL'");
+        check_error("CREATE SCHEMA s WITH a = 1", "line 1:7 no viable alternative at input 'SCHEMA'");
+        check_error("ALTER INDEX i", "line 1:6 no viable alternative at input 'INDEX'");
+        check_error("DROP VIEW v", "line 1:5 no viable alternative at input 'VIEW'");
+        check_error("CREATE TABLE", "line 0:-1 no viable alternative at input '<EOF>'");
+    }
+
+    #[test]
+    fn truncate_takes_the_word_table_or_not() {
+        assert_eq!(statement("TRUNCATE t"), Statement::Truncate(named("t")));
+        assert_eq!(statement("TRUNCATE TABLE ks.t"), Statement::Truncate(qualified("ks", "t")));
+        assert_eq!(statement("TRUNCATE COLUMNFAMILY \"T\""), Statement::Truncate(named("T")));
+    }
+
+    /// Statements nested as deep as each kind of nesting allows, and far deeper.
+    fn nested(open: &str, core: &str, close: &str, depth: usize) -> String {
+        format!("{}{core}{}", open.repeat(depth), close.repeat(depth))
+    }
+
+    #[test]
+    fn nesting_is_bounded_everywhere() {
+        const KINDS: [(&str, &str, &str, &str, &str); 14] = [
+            ("INSERT INTO t (k) VALUES (", "[", "1", "]", ")"),
+            ("INSERT INTO t (k) VALUES (", "{", "1", "}", ")"),
+            ("INSERT INTO t (k) VALUES (", "{a: ", "1", "}", ")"),
+            ("INSERT INTO t (k) VALUES (", "(", "1", ")", ")"),
+            ("INSERT INTO t (k) VALUES (", "(int) ", "1", "", ")"),
+            ("INSERT INTO t (k) VALUES (", "f(", "1", ")", ")"),
+            ("INSERT INTO t (k) VALUES (", "CAST(", "1", " AS int)", ")"),
+            ("SELECT ", "(", "a", ")", " FROM t"),
+            ("SELECT ", "- ", "a", "", " FROM t"),
+            ("SELECT ", "(int) ", "a", "", " FROM t"),
+            ("SELECT ", "f(", "a", ")", " FROM t"),
+            ("SELECT ", "m[f(", "1", ")]", " FROM t"),
+            ("SELECT * FROM t WHERE ", "(", "a = 1", ")", ""),
+            ("CREATE TABLE t (k ", "frozen<", "list<int>", ">", " PRIMARY KEY)"),
+        ];
+        for (before, open, core, close, after) in KINDS {
+            let cql = |depth| format!("{before}{}{after}", nested(open, core, close, depth));
+            if open != "m[f(" {
+                parsed(&cql(20));
+            }
+            for depth in [NESTING_MAX as usize + 1, 50_000] {
+                let message = error(&cql(depth));
+                let expected = ["nests deeper than 128 levels", "mismatched", "no viable"];
+                assert!(expected.iter().any(|text| message.contains(text)), "{open}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn chains_of_operators_are_bounded() {
+        for (before, link, after) in [
+            ("SELECT a", " + a", " FROM t"),
+            ("SELECT a", " * a", " FROM t"),
+            ("SELECT a", ".a", " FROM t"),
+            ("SELECT a", "[1]", " FROM t"),
+            ("INSERT INTO t (k) VALUES (1", " - 1.0", ")"),
+            ("INSERT INTO t (k) VALUES (1", " / 1", ")"),
+        ] {
+            let cql = |links| format!("{before}{}{after}", link.repeat(links));
+            parsed(&cql(OPERATORS_MAX as usize));
+            let message = error(&cql(OPERATORS_MAX as usize + 1));
+            assert!(message.contains("more than 256 operators"), "{message}");
+        }
+        // Each term has a count of its own.
+        let terms = vec!["1 + 1"; 1_000].join(", ");
+        parsed(&format!("INSERT INTO t (k) VALUES ([1], {terms})"));
+    }
+
+    #[test]
+    fn the_deepest_statement_fits_a_small_stack() {
+        let deep = nested("(f([{", "1", "}]))", NESTING_MAX as usize / 8 - 1);
+        let chain = " + 1".repeat(OPERATORS_MAX as usize);
+        let cql = format!("SELECT a FROM t WHERE a = {deep}{chain}");
+        let parse_and_print = move || {
+            let select = statement(&cql);
+            assert!(format!("{select:?}").len() > 1_000);
+        };
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(parse_and_print);
+        thread.expect("the thread starts").join().expect("the statement parses");
+    }
+
+    const VALID: [&str; 24] = [
+        "SELECT JSON DISTINCT a, b.c, m[1..2], count(*) AS n FROM ks.t WHERE k IN (1, ?) AND (a, b) > (1, :x) GROUP BY k ORDER BY c DESC PER PARTITION LIMIT 2 LIMIT 3 ALLOW FILTERING",
+        "SELECT (int) 1, CAST(a AS text), writetime(v), -v * (c + 2) % 3, {k: v}, [1], (1, 2) FROM t",
+        "SELECT * FROM t WHERE token(k) >= token(?) AND m['x'] = 1 AND l CONTAINS KEY 2 AND c LIKE 'a%' AND d IS NOT NULL",
+        "SELECT k FROM t ORDER BY v ANN OF [1.5, -2.0] LIMIT 10",
+        "INSERT INTO t (k, c, v) VALUES (1, 'it''s', {1: 'a', 2: $$b$$}) IF NOT EXISTS USING TTL 5 AND TIMESTAMP ?",
+        "INSERT INTO t JSON '{\"k\": 1}' DEFAULT UNSET",
+        "UPDATE t USING TIMESTAMP 5 SET v = v + 1, l[0] = ?, u.f = null, s -= {'x'}, p = [1] + p WHERE k = 1 IF v = 5 AND m[1] IN (1, 2)",
+        "DELETE a, b[1], c.d FROM t USING TIMESTAMP 5 WHERE k = 1 AND c > 0x00ff IF EXISTS",
+        "BEGIN UNLOGGED BATCH USING TIMESTAMP 9 INSERT INTO t (k) VALUES (1); DELETE FROM t WHERE k = 1; APPLY BATCH",
+        "CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} AND durable_writes = false",
+        "CREATE TABLE t (a int, b frozen<map<text, list<int>>>, s text static, PRIMARY KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC) AND comment = 'x'",
+        "ALTER TABLE t ADD IF NOT EXISTS (a int, b vector<float, 3>)",
+        "ALTER TABLE t DROP (a, b) USING TIMESTAMP 12",
+        "ALTER TABLE t RENAME a TO b AND c TO d",
+        "CREATE TYPE ks.ty (a int, b tuple<int, text>)",
+        "ALTER TYPE ty ADD f frozen<ks.other>",
+        "CREATE CUSTOM INDEX i ON t (ENTRIES(m)) USING 'sai' WITH OPTIONS = {'a': 'b'}",
+        "CREATE MATERIALIZED VIEW v AS SELECT * FROM t WHERE a IS NOT NULL PRIMARY KEY (a, b)",
+        "CREATE OR REPLACE FUNCTION ks.f (a int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE java AS $$return a;$$",
+        "CREATE AGGREGATE a (int) SFUNC f STYPE tuple<int, int> FINALFUNC g INITCOND (0, 0)",
+        "CREATE ROLE r WITH PASSWORD = 'x' AND LOGIN = true AND OPTIONS = {'a': 'b'}",
+        "GRANT SELECT PERMISSION, MODIFY ON KEYSPACE k TO r",
+        "DESCRIBE FULL SCHEMA WITH INTERNALS",
+        "INSERT INTO t (k, d, u) VALUES (-1.5e3, P1Y2M3DT4H, 123e4567-e89b-12d3-a456-426614174000)",
+    ];
+
+    #[test]
+    fn representative_statements_parse() {
+        for cql in VALID {
+            parsed(cql);
+        }
+    }
+
+    /// Every statement cut off at any place is an error or a statement, never a panic; likewise with any
+    /// one of its tokens gone.
+    #[test]
+    fn cut_statements_do_no_harm() {
+        for cql in VALID {
+            for (at, _) in cql.char_indices() {
+                let _ = parse(&cql[..at]);
+                let _ = parse(&cql[at..]);
+            }
+            let words: Vec<_> = cql.split(' ').collect();
+            for gone in 0..words.len() {
+                let mut rest = words.clone();
+                rest.remove(gone);
+                let _ = parse(&rest.join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn selectors_survive_their_own_text() {
+        for cql in &VALID[..4] {
+            let Statement::Select(select) = statement(cql) else {
+                panic!("{cql}");
+            };
+            let Selection::Selectors(selectors) = select.selection else {
+                continue;
+            };
+            for selector in selectors {
+                let text = selector.selectable.to_string().replace("count", "count(*)");
+                let again = statement(&format!("SELECT {text} FROM t"));
+                let Statement::Select(again) = again else {
+                    panic!("{text}");
+                };
+                let Selection::Selectors(again) = again.selection else {
+                    panic!("{text}");
+                };
+                assert_eq!(again[0].selectable, selector.selectable, "{text}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_is_refused(text in "\\PC*") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn any_words_parse_or_are_refused(
+            words in prop::collection::vec(
+                prop::sample::select(VALID.iter().flat_map(|cql| cql.split(' ')).collect::<Vec<_>>()),
+                0..30,
+            ),
+            start in prop::sample::select(&VALID[..]),
+            keep in 0_usize..12,
+        ) {
+            let start: Vec<_> = start.split(' ').take(keep).collect();
+            let _ = parse(&[start, words].concat().join(" "));
+        }
+
+        #[test]
+        fn mutated_statements_do_no_harm(
+            cql in prop::sample::select(&VALID[..]),
+            at in any::<prop::sample::Index>(),
+            length in 0_usize..4,
+            new in "[-a-z0-9 (){}<>,;:.?*+=!'\"$\\[\\]]{0,4}",
+        ) {
+            let at = at.index(cql.len());
+            let end = (at + length).min(cql.len());
+            if let (Some(before), Some(after)) = (cql.get(..at), cql.get(end..)) {
+                let _ = parse(&format!("{before}{new}{after}"));
+            }
+        }
     }
 }

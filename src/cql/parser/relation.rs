@@ -154,3 +154,145 @@ impl Parser<'_> {
         Ok(operator)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check_error, ident, idents, int, statement, string};
+    use super::*;
+    use crate::cql::ast::{BindIndex, Statement};
+
+    fn relations(text: &str) -> Vec<Relation> {
+        match statement(&format!("SELECT * FROM t WHERE {text}")) {
+            Statement::Select(select) => select.relations,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn check(text: &str, expected: Relation) {
+        assert_eq!(relations(text), [expected], "{text}");
+    }
+
+    /// Relations print as they would be written.
+    fn check_text(text: &str, expected: &str) {
+        let texts: Vec<_> = relations(text).iter().map(Relation::to_string).collect();
+        assert_eq!(texts.join(" AND "), expected);
+    }
+
+    fn check_where_error(text: &str, message: &str) {
+        check_error(&format!("SELECT * FROM t WHERE {text}"), message);
+    }
+
+    #[test]
+    fn comparisons() {
+        for (text, operator) in [
+            ("=", Operator::Eq),
+            ("<", Operator::Lt),
+            ("<=", Operator::Le),
+            (">", Operator::Gt),
+            (">=", Operator::Ge),
+            ("!=", Operator::Ne),
+        ] {
+            check(&format!("c {text} 1"), Relation::Column { column: ident("c"), operator, value: int("1") });
+            assert_eq!(operator.symbol(), text);
+        }
+        check_text("K=1 and \"K\">'x'", "k = 1 AND \"K\" > 'x'");
+        check_text("\"\" = 1", "\"\" = 1");
+    }
+
+    #[test]
+    fn membership() {
+        check(
+            "c IN (1, ?)",
+            Relation::ColumnIn {
+                column: ident("c"),
+                values: InValues::List(vec![int("1"), Term::Marker(BindIndex(0))]),
+            },
+        );
+        check("c IN ()", Relation::ColumnIn { column: ident("c"), values: InValues::List(vec![]) });
+        check("c IN :list", Relation::ColumnIn { column: ident("c"), values: InValues::Marker(BindIndex(0)) });
+        check_text("c in(1,2)", "c IN (1, 2)");
+    }
+
+    #[test]
+    fn collections_and_patterns() {
+        let column = || ident("c");
+        check("c CONTAINS 1", Relation::Contains { column: column(), value: int("1") });
+        check("c CONTAINS KEY 1", Relation::ContainsKey { column: column(), value: int("1") });
+        check("c LIKE 'a%'", Relation::Like { column: column(), value: string("a%") });
+        check("c IS NOT NULL", Relation::IsNotNull { column: column() });
+        check(
+            "c['x'] > 2",
+            Relation::Element { column: column(), key: string("x"), operator: Operator::Gt, value: int("2") },
+        );
+        check_text(
+            "contains CONTAINS KEY 1 AND like LIKE 'x' AND m[1] = 2",
+            "contains CONTAINS KEY 1 AND like LIKE 'x' AND m[1] = 2",
+        );
+    }
+
+    #[test]
+    fn tokens() {
+        check(
+            "token(a, b) >= token(1, 2)",
+            Relation::Token {
+                columns: idents(["a", "b"]),
+                operator: Operator::Ge,
+                value: Term::Function {
+                    name: crate::cql::ast::FunctionName { keyspace: None, name: ident("token") },
+                    args: vec![int("1"), int("2")],
+                },
+            },
+        );
+        check_text("TOKEN(k) < -9223372036854775808", "token(k) < -9223372036854775808");
+        check_where_error("token(k) IN (1)", "line 1:31 no viable alternative at input 'IN'");
+    }
+
+    #[test]
+    fn tuples() {
+        let pair = |a, b| Term::Tuple(vec![int(a), int(b)]);
+        check(
+            "(a, b) > (1, 2)",
+            Relation::Tuple { columns: idents(["a", "b"]), operator: Operator::Gt, value: pair("1", "2") },
+        );
+        check(
+            "(a) = ?",
+            Relation::Tuple { columns: idents(["a"]), operator: Operator::Eq, value: Term::Marker(BindIndex(0)) },
+        );
+        check(
+            "(a, b) IN ((1, 2), (3, 4))",
+            Relation::TupleIn {
+                columns: idents(["a", "b"]),
+                values: InValues::List(vec![pair("1", "2"), pair("3", "4")]),
+            },
+        );
+        check_text("(a, b) IN ()", "(a, b) IN ()");
+        check_text("(a, b) IN ?", "(a, b) IN ?");
+        check_text("(a, b) IN (?, :x)", "(a, b) IN (?, ?)");
+        check_where_error("(a, b) = 0", "line 1:31 no viable alternative at input '0'");
+        check_where_error("(a, b) IN (1)", "line 1:33 no viable alternative at input '1'");
+        check_where_error("(a, b) IN ((1, 2), ?)", "line 1:41 no viable alternative at input '?'");
+    }
+
+    #[test]
+    fn parentheses_and_custom_indexes() {
+        check_text("(a = 1)", "a = 1");
+        check_text("((a, b) = (1, 2)) AND ((c > 1))", "(a, b) = (1, 2) AND c > 1");
+        check("expr(idx, 'q')", Relation::CustomIndex { index: ident("idx"), value: string("q") });
+        // Any other spelling is a column.
+        check_text("expr = 1", "expr = 1");
+        check_where_error("EXPR(i, 1)", "line 1:26 no viable alternative at input '('");
+    }
+
+    #[test]
+    fn what_is_no_relation() {
+        check_where_error("", "line 0:-1 no viable alternative at input '<EOF>'");
+        check_where_error("k == 1", "line 1:25 no viable alternative at input '='");
+        check_where_error("NOT k = 1", "line 1:22 no viable alternative at input 'NOT'");
+        check_where_error("k = 1 OR k = 2", "line 1:28 mismatched input 'OR' expecting EOF");
+        check_where_error("c BETWEEN 1 AND 2", "line 1:24 no viable alternative at input 'BETWEEN'");
+        check_where_error("c NOT IN (1)", "line 1:24 no viable alternative at input 'NOT'");
+        check_where_error("u.a = 2", "line 1:23 no viable alternative at input '.'");
+        check_where_error("c IS NULL", "line 1:27 mismatched input 'NULL' expecting K_NOT");
+        check_where_error("1 = c", "line 1:22 no viable alternative at input '1'");
+    }
+}

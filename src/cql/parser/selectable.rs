@@ -203,3 +203,149 @@ fn is_constant(args: &[Selectable]) -> bool {
 fn operation(left: Selectable, operator: ArithmeticOperator, right: Selectable) -> Selectable {
     Selectable::Operation { left: Box::new(left), operator, right: Box::new(right) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check_error, ident, int, statement, string};
+    use super::*;
+    use crate::cql::ast::{BindIndex, FunctionName, NativeType, Selection, Statement};
+
+    fn selectable(text: &str) -> Selectable {
+        let Statement::Select(select) = statement(&format!("SELECT {text} FROM t")) else {
+            panic!("{text}");
+        };
+        match select.selection {
+            Selection::Selectors(mut selectors) if selectors.len() == 1 => selectors.remove(0).selectable,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn column(name: &str) -> Selectable {
+        Selectable::Column(ident(name))
+    }
+
+    fn check(text: &str, expected: Selectable) {
+        assert_eq!(selectable(text), expected, "{text}");
+    }
+
+    /// A selector with the structure of its operations shown by brackets.
+    fn structure(selectable: &Selectable) -> String {
+        match selectable {
+            Selectable::Operation { left, operator, right } => {
+                let (left, right) = (structure(left), structure(right));
+                format!("<{left} {} {right}>", operator.symbol())
+            }
+            Selectable::Negation(operand) => format!("<-{}>", structure(operand)),
+            other => other.to_string(),
+        }
+    }
+
+    fn check_structure(text: &str, expected: &str) {
+        assert_eq!(structure(&selectable(text)), expected, "{text}");
+    }
+
+    #[test]
+    fn columns_and_terms() {
+        check("k", column("k"));
+        check("KEY", column("key"));
+        check("\"K\"", column("K"));
+        check("ttl", column("ttl"));
+        check("count", column("count"));
+        check("1", Selectable::Term(int("1")));
+        check("'x'", Selectable::Term(string("x")));
+        check("null", Selectable::Term(Term::Null));
+        check("?", Selectable::Term(Term::Marker(BindIndex(0))));
+    }
+
+    #[test]
+    fn functions() {
+        let call = |keyspace: Option<&str>, name: &str, args| Selectable::Function {
+            name: FunctionName { keyspace: keyspace.map(ident), name: ident(name) },
+            args,
+        };
+        check("f()", call(None, "f", vec![]));
+        check("ks.F(a, 1)", call(Some("ks"), "f", vec![column("a"), Selectable::Term(int("1"))]));
+        check("token(k)", call(None, "token", vec![column("k")]));
+        check("max(f(v))", call(None, "max", vec![call(None, "f", vec![column("v")])]));
+        check("count(v)", call(None, "count", vec![column("v")]));
+        check("count(*)", Selectable::CountRows);
+        check("COUNT ( 1 )", Selectable::CountRows);
+        check_error("SELECT f(*) FROM t", "line 1:9 no viable alternative at input '*'");
+    }
+
+    #[test]
+    fn casts_and_hints() {
+        check("CAST(a + 1 AS text)", Selectable::Cast { operand: Box::new(selectable("a + 1")), to: NativeType::Text });
+        check_structure("(int) 1", "(int)1");
+        check_structure("(ty) {a: 1}", "(ty){a: 1}");
+        check_structure("(int) v + 1", "<(int)v + 1>");
+        check_structure("(int) (bigint) v", "(int)(bigint)v");
+        // A name in parentheses is a type only if an operand follows.
+        check("(v)", Selectable::Parenthesized(vec![column("v")]));
+        check_structure("(v) * 2", "<(v) * 2>");
+        check_error("SELECT CAST(i AS nosuch) FROM t", "line 1:17 no viable alternative at input 'nosuch'");
+    }
+
+    #[test]
+    fn metadata() {
+        check(
+            "WRITETIME(v)",
+            Selectable::Metadata { kind: MetadataKind::WriteTime, column: ident("v"), selected: Box::new(column("v")) },
+        );
+        check(
+            "ttl(m['x'].f)",
+            Selectable::Metadata {
+                kind: MetadataKind::Ttl,
+                column: ident("m"),
+                selected: Box::new(selectable("m['x'].f")),
+            },
+        );
+        check_structure("maxwritetime(s)", "maxwritetime(s)");
+        check_structure("writetime(v) + 1", "<writetime(v) + 1>");
+        check_error("SELECT writetime(v + 1) FROM t", "line 1:19 mismatched input '+' expecting ')'");
+    }
+
+    #[test]
+    fn fields_elements_and_slices() {
+        check("u.\"A\"", Selectable::Field { of: Box::new(column("u")), field: ident("A") });
+        check("m['k']", Selectable::Element { of: Box::new(column("m")), key: string("k") });
+        let slice = |from: Option<&str>, to: Option<&str>| Selectable::Slice {
+            of: Box::new(column("m")),
+            from: from.map(int),
+            to: to.map(int),
+        };
+        check("m[1..2]", slice(Some("1"), Some("2")));
+        check("m[1 .. ]", slice(Some("1"), None));
+        check("m[..2]", slice(None, Some("2")));
+        check_structure("m['x'].a[1]", "m['x'].a[1]");
+        check_structure("f(u).a", "f(u).a");
+        check_error("SELECT m[..] FROM t", "line 1:11 no viable alternative at input ']'");
+        check_error("SELECT m[k] FROM t", "line 1:10 no viable alternative at input ']'");
+    }
+
+    #[test]
+    fn literals_of_selectors() {
+        let pair = || vec![column("k"), Selectable::Term(int("1"))];
+        check("[k, 1]", Selectable::List(pair()));
+        check("{k, 1}", Selectable::Set(pair()));
+        check("(k, 1)", Selectable::Parenthesized(pair()));
+        check("{k: 1}", Selectable::Map(vec![(column("k"), Selectable::Term(int("1")))]));
+        check("{}", Selectable::Set(vec![]));
+        check("[]", Selectable::List(vec![]));
+        check_structure("{1: 2, 3: 4}", "{1: 2, 3: 4}");
+    }
+
+    #[test]
+    fn arithmetic() {
+        check_structure("v + c * 2", "<v + <c * 2>>");
+        check_structure("(v + c) * 2", "<(v + c) * 2>");
+        check_structure("a - b - c", "<<a - b> - c>");
+        check_structure("a / b % c", "<<a / b> % c>");
+        check_structure("-v", "<-v>");
+        check_structure("- - v", "<-<-v>>");
+        check_structure("-v.f * 2", "<<-v.f> * 2>");
+        check_structure("v - 1", "<v - 1>");
+        check_error("SELECT v -1 FROM t", "line 1:9 mismatched input '-1' expecting K_FROM");
+        check_error("SELECT v > 1 FROM t", "line 1:9 mismatched input '>' expecting K_FROM");
+    }
+}

@@ -225,3 +225,147 @@ pub(super) fn starts_term(kind: TokenKind) -> bool {
         kind => kind.is_constant() || kind.is_name(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check_error, ident, int, statement, string};
+    use super::*;
+    use crate::cql::ast::{BindIndex, FunctionName, LiteralKind, NativeType, Statement};
+
+    /// The term that a text stands for.
+    fn term(text: &str) -> Term {
+        match statement(&format!("INSERT INTO t (k) VALUES ({text})")) {
+            Statement::Insert(mut insert) if insert.values.len() == 1 => insert.values.remove(0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A term with the structure of its operations shown by brackets.
+    fn structure(term: &Term) -> String {
+        match term {
+            Term::Operation { left, operator, right } => {
+                let (left, right) = (structure(left), structure(right));
+                format!("<{left} {} {right}>", operator.symbol())
+            }
+            Term::Negation(operand) => format!("<-{}>", structure(operand)),
+            other => other.to_string(),
+        }
+    }
+
+    fn check_structure(text: &str, expected: &str) {
+        assert_eq!(structure(&term(text)), expected, "{text}");
+    }
+
+    fn check_term_error(text: &str, message: &str) {
+        check_error(&format!("INSERT INTO t (k) VALUES ({text})"), message);
+    }
+
+    #[test]
+    fn collections() {
+        assert_eq!(term("[]"), Term::List(vec![]));
+        assert_eq!(term("[1, [2]]"), Term::List(vec![int("1"), Term::List(vec![int("2")])]));
+        assert_eq!(term("{}"), Term::Set(vec![]));
+        assert_eq!(term("{1, 2}"), Term::Set(vec![int("1"), int("2")]));
+        assert_eq!(
+            term("{1: 'a', 2: ?}"),
+            Term::Map(vec![(int("1"), string("a")), (int("2"), Term::Marker(BindIndex(0)))])
+        );
+        assert_eq!(term("{:k : 1}"), Term::Map(vec![(Term::Marker(BindIndex(0)), int("1"))]));
+        assert_eq!(term("(1)"), Term::Tuple(vec![int("1")]));
+        assert_eq!(term("(1, null)"), Term::Tuple(vec![int("1"), Term::Null]));
+    }
+
+    #[test]
+    fn user_types() {
+        assert_eq!(
+            term("{a: 1, \"C\": 'x', key: {}}"),
+            Term::UserType(vec![(ident("a"), int("1")), (ident("C"), string("x")), (ident("key"), Term::Set(vec![])),])
+        );
+        // The last value of a field counts, at the place of the first.
+        assert_eq!(term("{a: 1, b: 2, A: 3}"), Term::UserType(vec![(ident("a"), int("3")), (ident("b"), int("2"))]));
+    }
+
+    #[test]
+    fn functions() {
+        let call = |keyspace: Option<&str>, name: &str, args| Term::Function {
+            name: FunctionName { keyspace: keyspace.map(ident), name: ident(name) },
+            args,
+        };
+        assert_eq!(term("now()"), call(None, "now", vec![]));
+        assert_eq!(term("intAsBlob(1)"), call(None, "intasblob", vec![int("1")]));
+        assert_eq!(term("\"F\"(1)"), call(None, "F", vec![int("1")]));
+        assert_eq!(term("ks.f(1, g())"), { call(Some("ks"), "f", vec![int("1"), call(None, "g", vec![])]) });
+        assert_eq!(term("token(1)"), call(None, "token", vec![int("1")]));
+        assert_eq!(term("int(1)"), call(None, "int", vec![int("1")]));
+        // These words name columns, but no functions.
+        check_term_error("key(1)", "line 1:29 no viable alternative at input '('");
+    }
+
+    #[test]
+    fn hints_and_casts() {
+        assert_eq!(
+            term("(int) 5"),
+            Term::TypeHint { data_type: DataType::Native(NativeType::Int), term: Box::new(int("5")) }
+        );
+        assert_eq!(term("(list<int>) []").to_string(), "(list<int>)[]");
+        assert_eq!(term("(ks.ty) {a: 1}").to_string(), "(ks.ty){a: 1}");
+        assert_eq!(term("(int) (bigint) ?").to_string(), "(int)(bigint)?");
+        assert_eq!(term("CAST(1 AS text)"), Term::Cast { term: Box::new(int("1")), to: NativeType::Text });
+        assert_eq!(term("CAST(('x') AS text)").to_string(), "cast(('x') as text)");
+        check_term_error("CAST(1 AS ks.t)", "line 1:36 no viable alternative at input 'ks'");
+    }
+
+    #[test]
+    fn products_bind_before_sums_and_both_to_the_left() {
+        check_structure("1 + 2 * 3", "<1 + <2 * 3>>");
+        check_structure("1 * 2 + 3", "<<1 * 2> + 3>");
+        check_structure("1 - 2 - 3", "<<1 - 2> - 3>");
+        check_structure("1 / 2 % 3 * 4", "<<<1 / 2> % 3> * 4>");
+        check_structure("(1 + 2) * 3", "<(1 + 2) * 3>");
+        check_structure("- 1 + 2", "<<-1> + 2>");
+        check_structure("2 * - 1", "<2 * <-1>>");
+        check_structure("(int) 1 + 2", "<(int)1 + 2>");
+        check_structure("'a' + 'b'", "<'a' + 'b'>");
+    }
+
+    #[test]
+    fn a_minus_before_digits_is_the_numbers() {
+        check_structure("-1", "-1");
+        assert_eq!(term("-1"), int("-1"));
+        check_structure("1 - -1", "<1 - -1>");
+        check_term_error("1 -1", "line 1:28 mismatched input '-1' expecting ')'");
+    }
+
+    #[test]
+    fn what_is_no_term() {
+        check_term_error("+1", "line 1:26 no viable alternative at input '+'");
+        check_term_error(".5", "line 1:26 no viable alternative at input '.'");
+        check_term_error("yes", "line 1:29 no viable alternative at input ')'");
+        check_term_error("\"double\"", "line 1:34 no viable alternative at input ')'");
+        check_term_error("l + [1]", "line 1:28 no viable alternative at input '+'");
+        check_term_error("[1,]", "line 1:29 no viable alternative at input ']'");
+        check_term_error("{1: 'a', }", "line 1:35 no viable alternative at input '}'");
+        check_term_error("()", "line 1:27 no viable alternative at input ')'");
+        check_term_error("{1: 2, 3}", "line 1:34 mismatched input '}' expecting ':'");
+        check_term_error("", "line 1:26 no viable alternative at input ')'");
+        check_term_error("- - 1", "line 1:28 no viable alternative at input '-'");
+    }
+
+    #[test]
+    fn limits_take_integers_and_markers() {
+        let limit = |text: &str| match statement(&format!("SELECT * FROM t LIMIT {text}")) {
+            Statement::Select(select) => select.limit,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(limit("5"), Some(int("5")));
+        assert_eq!(limit("-1"), Some(int("-1")));
+        assert_eq!(limit(":n"), Some(Term::Marker(BindIndex(0))));
+        assert!(matches!(limit("5"), Some(Term::Literal(l)) if l.kind == LiteralKind::Integer));
+        for (text, input) in [("'x'", "x"), ("null", "null"), ("1.5", "1.5"), ("(int) 1", "(")] {
+            check_error(
+                &format!("SELECT * FROM t LIMIT {text}"),
+                &format!("line 1:22 no viable alternative at input '{input}'"),
+            );
+        }
+    }
+}
