@@ -275,3 +275,106 @@ impl fmt::Display for Assignment {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::cql::ast::{Selection, Statement};
+    use crate::cql::parse;
+
+    /// Resolves as a server would with the current keyspace `ks` and no functions of its own.
+    struct InKeyspace;
+
+    impl NameResolver for InKeyspace {
+        fn function(&self, name: &FunctionName) -> String {
+            match &name.keyspace {
+                Some(keyspace) => format!("{keyspace}.{}", name.name),
+                None => format!("system.{}", name.name),
+            }
+        }
+
+        fn user_type(&self, name: &QualifiedName) -> String {
+            format!("ks.{}", name.name)
+        }
+    }
+
+    fn selectable(text: &str) -> Selectable {
+        match parse(&format!("SELECT {text} FROM t")).unwrap().statement {
+            Statement::Select(select) => match select.selection {
+                Selection::Selectors(mut selectors) => selectors.remove(0).selectable,
+                Selection::All => panic!("{text}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The name of the column that a selector makes.
+    fn check(text: &str, expected: &str) {
+        assert_eq!(selectable(text).column_name(&InKeyspace), expected, "{text}");
+    }
+
+    fn check_assignment(text: &str, expected: &str) {
+        let update = format!("UPDATE t SET {text} WHERE k = 1");
+        match parse(&update).unwrap().statement {
+            Statement::Update(update) => assert_eq!(update.assignments[0].to_string(), expected),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn columns_are_named_as_cassandra_names_them() {
+        check("V", "v");
+        check("\"qu\"\"ote\"", "qu\"ote");
+        check("count(*)", "count");
+        check("count(1)", "count");
+        check("MAX(v)", "system.max(v)");
+        check("intAsBlob(v)", "system.intasblob(v)");
+        check("ks.f(v, 1)", "ks.f(v, 1)");
+        check("token(null)", "system.token(NULL)");
+        check("collection_min(map_values(m))", "system.collection_min(system.map_values(m))");
+        check("CAST(i AS text)", "cast(i as text)");
+        check("WRITETIME(u.a)", "writetime(u.a)");
+        check("ttl(v) / 100000", "ttl(v) / 100000");
+        check("u.\"C\"", "u.C");
+        check("m['x'].a", "m['x'].a");
+        check("s['c'..'d']", "s['c'..'d']");
+        check("m[..4]", "m[..4]");
+        check("s['d'..]", "s['d'..]");
+        check("m[:key]", "m[?]");
+    }
+
+    #[test]
+    fn expressions_keep_their_parentheses() {
+        check("v+1", "v + 1");
+        check("-v", "-v");
+        check("(v + c) * 2", "(v + c) * 2");
+        check("sum(i + 1)", "system.sum(i + 1)");
+        check("(int) 1", "(int)1");
+        check("(text) 'x'", "(text)'x'");
+        check("(int) null", "(int)NULL");
+        check("(list<int>) [1, 2]", "(list<int>)[1, 2]");
+        check("(map<int, int>) {1: 2}", "(map<int, int>){1: 2}");
+        check("(ty) {a: 1, b: 'z'}", "(ks.ty){a: 1, b: 'z'}");
+        check("f(0xAB, 1.50, True, 1h)", "system.f(0xAB, 1.50, True, 1h)");
+    }
+
+    #[test]
+    fn without_a_resolver_names_stand_as_written() {
+        assert_eq!(selectable("max(v)").to_string(), "max(v)");
+        assert_eq!(selectable("(Ty) {a: 1}").to_string(), "(ty){a: 1}");
+        assert_eq!(selectable("m[f({1, 2})]").to_string(), "m[f({1, 2})]");
+    }
+
+    #[test]
+    fn assignments_print_as_cassandra_prints_them() {
+        check_assignment("v = 1", "v = 1");
+        check_assignment("v = v + 1", "v = v + 1");
+        check_assignment("v += 1", "v = v + 1");
+        check_assignment("v -= [1]", "v = v - [1]");
+        check_assignment("s = {'x'} + s", "s = {'x'} - s");
+        check_assignment("v[0] = 'a'", "v[0] = 'a'");
+        check_assignment("v.a = (1, 2)", "v.a = (1, 2)");
+    }
+}

@@ -356,3 +356,203 @@ fn permission_named(keyword: Keyword) -> Option<Permission> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check_error, ident, named, qualified, statement};
+    use super::*;
+    use crate::cql::ast::{DataType, FunctionName, NativeType, Statement};
+
+    fn check(cql: &str, expected: AccessStatement) {
+        assert_eq!(statement(cql), Statement::Access(expected), "{cql}");
+    }
+
+    fn some(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn roles() {
+        let created = |role: &str, if_not_exists, options| AccessStatement::CreateRole {
+            role: role.to_owned(),
+            if_not_exists,
+            options,
+        };
+        check("CREATE ROLE R", created("r", false, RoleOptions::default()));
+        check("CREATE ROLE 'R x'", created("R x", false, RoleOptions::default()));
+        check(
+            "CREATE ROLE IF NOT EXISTS \"R\" WITH PASSWORD = 'p' AND LOGIN = true AND SUPERUSER = FALSE \
+             AND OPTIONS = {'a': 'b'} AND ACCESS TO DATACENTERS {'d1', 'd2'} AND ACCESS FROM ALL CIDRS",
+            created(
+                "R",
+                true,
+                RoleOptions {
+                    password: some("p"),
+                    hashed_password: None,
+                    superuser: Some(false),
+                    login: Some(true),
+                    custom: Some(vec![("a".to_owned(), "b".to_owned())]),
+                    datacenters: Some(AccessScope::Only(vec!["d1".to_owned(), "d2".to_owned()])),
+                    cidrs: Some(AccessScope::All),
+                },
+            ),
+        );
+        check(
+            "ALTER ROLE IF EXISTS r WITH HASHED PASSWORD = 'h'",
+            AccessStatement::AlterRole {
+                role: "r".to_owned(),
+                if_exists: true,
+                options: RoleOptions { hashed_password: some("h"), ..RoleOptions::default() },
+            },
+        );
+        check("DROP ROLE IF EXISTS r", AccessStatement::DropRole { role: "r".to_owned(), if_exists: true });
+        check_error(
+            "ALTER ROLE r WITH PASSWORD = 'p' AND HASHED PASSWORD = 'h'",
+            "Options 'password' and 'hashed password' are mutually exclusive",
+        );
+        check_error("CREATE ROLE r WITH x = 1", "line 1:19 no viable alternative at input 'x'");
+    }
+
+    #[test]
+    fn users() {
+        check(
+            "CREATE USER IF NOT EXISTS Bob WITH PASSWORD 'p' SUPERUSER",
+            AccessStatement::CreateRole {
+                role: "Bob".to_owned(),
+                if_not_exists: true,
+                options: RoleOptions {
+                    password: some("p"),
+                    superuser: Some(true),
+                    login: Some(true),
+                    ..RoleOptions::default()
+                },
+            },
+        );
+        check(
+            "ALTER USER 'bob' NOSUPERUSER",
+            AccessStatement::AlterRole {
+                role: "bob".to_owned(),
+                if_exists: false,
+                options: RoleOptions { superuser: Some(false), ..RoleOptions::default() },
+            },
+        );
+        check("DROP USER bob", AccessStatement::DropRole { role: "bob".to_owned(), if_exists: false });
+        check_error(
+            "CREATE USER \"bob\"",
+            "Quoted strings are are not supported for user names and USER is deprecated, \
+             please use ROLE",
+        );
+    }
+
+    #[test]
+    fn identities() {
+        check(
+            "ADD IDENTITY IF NOT EXISTS 'spiffe://x' TO ROLE 'r'",
+            AccessStatement::AddIdentity {
+                identity: "spiffe://x".to_owned(),
+                role: "r".to_owned(),
+                if_not_exists: true,
+            },
+        );
+        check(
+            "DROP IDENTITY IF EXISTS 'x'",
+            AccessStatement::DropIdentity { identity: "x".to_owned(), if_exists: true },
+        );
+        check_error("DROP IDENTITY \"x\"", "Quoted strings are are not supported for identity");
+    }
+
+    #[test]
+    fn membership_in_roles() {
+        check("GRANT a TO \"B\"", AccessStatement::GrantRole { role: "a".to_owned(), grantee: "B".to_owned() });
+        check("REVOKE all FROM b", AccessStatement::RevokeRole { role: "all".to_owned(), revokee: "b".to_owned() });
+    }
+
+    #[test]
+    fn permissions_on_resources() {
+        for (text, resource) in [
+            ("ALL KEYSPACES", Resource::AllKeyspaces),
+            ("KEYSPACE k", Resource::Keyspace(ident("k"))),
+            ("ALL TABLES IN KEYSPACE k", Resource::AllTables { keyspace: ident("k") }),
+            ("TABLE k.t", Resource::Table(qualified("k", "t"))),
+            ("t", Resource::Table(named("t"))),
+            ("role", Resource::Table(named("role"))),
+            ("ALL ROLES", Resource::AllRoles),
+            ("ROLE 'x'", Resource::Role("x".to_owned())),
+            ("ALL FUNCTIONS", Resource::AllFunctions),
+            ("ALL FUNCTIONS IN KEYSPACE k", Resource::KeyspaceFunctions { keyspace: ident("k") }),
+            (
+                "FUNCTION k.f(int)",
+                Resource::Function {
+                    name: FunctionName { keyspace: Some(ident("k")), name: ident("f") },
+                    arg_types: vec![DataType::Native(NativeType::Int)],
+                },
+            ),
+            ("ALL MBEANS", Resource::AllMbeans),
+            ("MBEAN 'a:b=c'", Resource::Mbean("a:b=c".to_owned())),
+            ("MBEANS 'a:*'", Resource::Mbeans("a:*".to_owned())),
+        ] {
+            check(
+                &format!("GRANT SELECT PERMISSION, MODIFY ON {text} TO r"),
+                AccessStatement::GrantPermissions {
+                    permissions: Permissions::Some(vec![Permission::Select, Permission::Modify]),
+                    resource: resource.clone(),
+                    grantee: "r".to_owned(),
+                },
+            );
+            check(
+                &format!("REVOKE ALL PERMISSIONS ON {text} FROM r"),
+                AccessStatement::RevokePermissions { permissions: Permissions::All, resource, revokee: "r".to_owned() },
+            );
+        }
+        check_error("GRANT", "line 0:-1 no viable alternative at input '<EOF>'");
+        check_error("GRANT FLY ON t TO r", "line 1:6 no viable alternative at input 'FLY'");
+    }
+
+    #[test]
+    fn lists() {
+        let roles = |of, recursive| AccessStatement::ListRoles { of, recursive };
+        check("LIST ROLES", roles(None, true));
+        check("LIST ROLES OF r NORECURSIVE", roles(some("r"), false));
+        check("LIST USERS", AccessStatement::ListUsers);
+        check("LIST SUPERUSERS", AccessStatement::ListSuperusers);
+        check(
+            "LIST ALL PERMISSIONS",
+            AccessStatement::ListPermissions {
+                permissions: Permissions::All,
+                resource: None,
+                of: None,
+                recursive: true,
+            },
+        );
+        check(
+            "LIST SELECT_MASKED, UNMASK ON t OF r NORECURSIVE",
+            AccessStatement::ListPermissions {
+                permissions: Permissions::Some(vec![Permission::SelectMasked, Permission::Unmask]),
+                resource: Some(Resource::Table(named("t"))),
+                of: some("r"),
+                recursive: false,
+            },
+        );
+    }
+
+    #[test]
+    fn every_permission_has_a_word() {
+        use Permission::*;
+        for (word, permission) in [
+            ("CREATE", Create),
+            ("ALTER", Alter),
+            ("DROP", Drop),
+            ("SELECT", Select),
+            ("MODIFY", Modify),
+            ("AUTHORIZE", Authorize),
+            ("DESCRIBE", Describe),
+            ("EXECUTE", Execute),
+            ("UNMASK", Unmask),
+            ("SELECT_MASKED", SelectMasked),
+        ] {
+            let keyword = Keyword::parse(word).and_then(permission_named);
+            assert_eq!(keyword, Some(permission), "{word}");
+        }
+        assert_eq!(permission_named(Keyword::Insert), None);
+    }
+}

@@ -351,3 +351,228 @@ impl Parser<'_> {
         Ok(DropTrigger { name, if_exists, table: self.table_name()? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check_error, ident, idents, int, named, qualified, statement, string};
+    use super::*;
+    use crate::cql::ast::schema::PrimaryKey;
+    use crate::cql::ast::{FunctionName, NativeType, PropertyValue, Relation, Selection, SortOrder, Term};
+
+    const INT: DataType = DataType::Native(NativeType::Int);
+
+    fn function(keyspace: Option<&str>, name: &str) -> FunctionName {
+        FunctionName { keyspace: keyspace.map(ident), name: ident(name) }
+    }
+
+    #[test]
+    fn keyspaces() {
+        let properties = Properties(vec![("durable_writes".to_owned(), PropertyValue::Text("true".to_owned()))]);
+        assert_eq!(
+            statement("CREATE KEYSPACE IF NOT EXISTS \"K\" WITH durable_writes = true"),
+            Statement::CreateKeyspace(CreateKeyspace {
+                keyspace: ident("K"),
+                if_not_exists: true,
+                properties: properties.clone(),
+            })
+        );
+        assert_eq!(
+            statement("ALTER KEYSPACE IF EXISTS K WITH durable_writes = true"),
+            Statement::AlterKeyspace(AlterKeyspace { keyspace: ident("k"), if_exists: true, properties })
+        );
+        assert_eq!(
+            statement("DROP KEYSPACE k"),
+            Statement::DropKeyspace(DropKeyspace { keyspace: ident("k"), if_exists: false })
+        );
+        check_error("CREATE KEYSPACE k", "line 0:-1 mismatched input '<EOF>' expecting K_WITH");
+    }
+
+    #[test]
+    fn drops() {
+        let dropped = |name, if_exists| DropNamed { name, if_exists };
+        for (cql, expected) in [
+            ("DROP TABLE t", Statement::DropTable(dropped(named("t"), false))),
+            ("DROP COLUMNFAMILY IF EXISTS ks.t", Statement::DropTable(dropped(qualified("ks", "t"), true))),
+            ("DROP TYPE ks.key", Statement::DropType(dropped(qualified("ks", "key"), false))),
+            ("DROP INDEX ks.i", Statement::DropIndex(dropped(qualified("ks", "i"), false))),
+            ("DROP MATERIALIZED VIEW IF EXISTS v", Statement::DropMaterializedView(dropped(named("v"), true))),
+        ] {
+            assert_eq!(statement(cql), expected, "{cql}");
+        }
+        check_error("DROP TABLE IF NOT EXISTS t", "line 1:14 mismatched input 'NOT' expecting K_EXISTS");
+    }
+
+    #[test]
+    fn types() {
+        assert_eq!(
+            statement("CREATE TYPE IF NOT EXISTS ks.ty (a int, \"B\" frozen<other>,)"),
+            Statement::CreateType(CreateType {
+                name: qualified("ks", "ty"),
+                if_not_exists: true,
+                fields: vec![
+                    (ident("a"), INT),
+                    (ident("B"), DataType::Frozen(Box::new(DataType::UserType(named("other")))),),
+                ],
+            })
+        );
+        check_error("CREATE TYPE bad ()", "line 1:17 no viable alternative at input ')'");
+    }
+
+    #[test]
+    fn changes_of_types() {
+        let check = |text: &str, change| {
+            let expected = AlterType { name: named("ty"), if_exists: false, change };
+            assert_eq!(statement(&format!("ALTER TYPE ty {text}")), Statement::AlterType(expected), "{text}");
+        };
+        let add = |if_not_exists| TypeChange::Add { if_not_exists, field: ident("a"), data_type: INT };
+        check("ADD a int", add(false));
+        check("ADD IF NOT EXISTS a int", add(true));
+        check(
+            "RENAME a TO b AND c TO d",
+            TypeChange::Rename { if_exists: false, renames: vec![(ident("a"), ident("b")), (ident("c"), ident("d"))] },
+        );
+        check("ALTER a TYPE int", TypeChange::AlterField { field: ident("a"), data_type: INT });
+        check_error("ALTER TYPE addr DROP road", "line 1:16 no viable alternative at input 'DROP'");
+    }
+
+    #[test]
+    fn indexes() {
+        let index = |cql: &str| match statement(cql) {
+            Statement::CreateIndex(create) => create,
+            other => panic!("{other:?}"),
+        };
+        let target = |column: &str, part| IndexTarget { column: ident(column), part };
+        let plain = CreateIndex {
+            name: None,
+            if_not_exists: false,
+            is_custom: false,
+            table: named("t"),
+            targets: vec![target("v", IndexPart::Simple)],
+            class: None,
+            properties: Properties::default(),
+        };
+        assert_eq!(index("CREATE INDEX ON t (v)"), plain);
+        let custom = index(
+            "CREATE CUSTOM INDEX IF NOT EXISTS \"I\" ON ks.t (KEYS(a), values(b), ENTRIES(c), FULL(d), keys) \
+             USING 'sai' WITH OPTIONS = {'a': 'b'}",
+        );
+        assert_eq!(custom.name, Some(ident("I")));
+        assert!(custom.is_custom && custom.if_not_exists);
+        assert_eq!(
+            custom.targets,
+            [
+                target("a", IndexPart::Keys),
+                target("b", IndexPart::Values),
+                target("c", IndexPart::Entries),
+                target("d", IndexPart::Full),
+                target("keys", IndexPart::Simple),
+            ]
+        );
+        assert_eq!(custom.class.as_deref(), Some("sai"));
+        assert!(custom.properties.get("options").is_some());
+        assert_eq!(index("CREATE INDEX ON t ()").targets, []);
+        check_error("CREATE INDEX ON t", "line 0:-1 mismatched input '<EOF>' expecting '('");
+    }
+
+    #[test]
+    fn materialized_views() {
+        let found = statement(
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS v AS SELECT * FROM ks.t \
+             WHERE a IS NOT NULL AND b = 1 PRIMARY KEY ((a, b), c) \
+             WITH CLUSTERING ORDER BY (c DESC) AND comment = 'x'",
+        );
+        let Statement::CreateMaterializedView(view) = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!((view.view, view.base_table), (named("v"), qualified("ks", "t")));
+        assert!(view.if_not_exists);
+        assert_eq!(view.selection, Selection::All);
+        assert_eq!(view.relations[0], Relation::IsNotNull { column: ident("a") });
+        assert_eq!(view.primary_key, PrimaryKey { partition: idents(["a", "b"]), clustering: idents(["c"]) });
+        assert_eq!(view.clustering_order, [(ident("c"), SortOrder::Descending)]);
+        assert!(view.properties.get("comment").is_some());
+        check_error(
+            "CREATE MATERIALIZED VIEW v AS SELECT a FROM t PRIMARY KEY (a) WITH COMPACT STORAGE",
+            "COMPACT STORAGE tables are not allowed starting with version 4.0",
+        );
+        let found = statement("ALTER MATERIALIZED VIEW IF EXISTS v WITH comment = 'c'");
+        assert!(matches!(found, Statement::AlterMaterializedView(alter) if alter.if_exists));
+    }
+
+    #[test]
+    fn functions() {
+        assert_eq!(
+            statement(
+                "CREATE OR REPLACE FUNCTION ks.F (a int, B ty) CALLED ON NULL INPUT \
+                 RETURNS int LANGUAGE Java AS $$ return a; $$"
+            ),
+            Statement::CreateFunction(CreateFunction {
+                name: function(Some("ks"), "f"),
+                or_replace: true,
+                if_not_exists: false,
+                args: vec![(ident("a"), INT), (ident("b"), DataType::UserType(named("ty")))],
+                called_on_null_input: true,
+                returns: INT,
+                language: "java".to_owned(),
+                body: " return a; ".to_owned(),
+            })
+        );
+        let found = statement(
+            "CREATE FUNCTION IF NOT EXISTS f () RETURNS NULL ON NULL INPUT RETURNS int \
+             LANGUAGE x AS ''",
+        );
+        assert!(matches!(
+            found,
+            Statement::CreateFunction(create)
+                if create.if_not_exists && !create.called_on_null_input && create.args.is_empty()
+        ));
+        let dropped = |arg_types| DropRoutine { name: function(None, "f"), if_exists: true, arg_types };
+        assert_eq!(statement("DROP FUNCTION IF EXISTS f"), Statement::DropFunction(dropped(None)));
+        assert_eq!(statement("DROP FUNCTION IF EXISTS f()"), Statement::DropFunction(dropped(Some(vec![]))));
+        assert_eq!(statement("DROP AGGREGATE IF EXISTS f (int)"), Statement::DropAggregate(dropped(Some(vec![INT]))));
+    }
+
+    #[test]
+    fn aggregates() {
+        assert_eq!(
+            statement(
+                "CREATE AGGREGATE IF NOT EXISTS a (int) SFUNC s STYPE tuple<int> \
+                 FINALFUNC \"F\" INITCOND (0)"
+            ),
+            Statement::CreateAggregate(CreateAggregate {
+                name: function(None, "a"),
+                or_replace: false,
+                if_not_exists: true,
+                arg_types: vec![INT],
+                state_function: ident("s"),
+                state_type: DataType::Tuple(vec![INT]),
+                final_function: Some(ident("F")),
+                initial_condition: Some(Term::Tuple(vec![int("0")])),
+            })
+        );
+        let found = statement("CREATE OR REPLACE AGGREGATE a () SFUNC s STYPE text INITCOND 'x'");
+        assert!(matches!(
+            found,
+            Statement::CreateAggregate(create)
+                if create.or_replace && create.initial_condition == Some(string("x"))
+        ));
+        check_error("CREATE OR REPLACE TABLE t (k int)", "line 1:18 no viable alternative at input 'TABLE'");
+    }
+
+    #[test]
+    fn triggers() {
+        assert_eq!(
+            statement("CREATE TRIGGER IF NOT EXISTS tr ON ks.t USING 'c.C'"),
+            Statement::CreateTrigger(CreateTrigger {
+                name: ident("tr"),
+                if_not_exists: true,
+                table: qualified("ks", "t"),
+                class: "c.C".to_owned(),
+            })
+        );
+        assert_eq!(
+            statement("DROP TRIGGER tr ON t"),
+            Statement::DropTrigger(DropTrigger { name: ident("tr"), if_exists: false, table: named("t") })
+        );
+    }
+}
