@@ -10,7 +10,8 @@ pub struct Faults {
     pub sync_error_ppm: u32,
     /// Of each read: EIO. The data is whole; a later read may succeed.
     pub read_error_ppm: u32,
-    /// Of each write, and of each change of a name: EIO. Any sectors of the write may have been written.
+    /// Of each write, and of each change of a name: EIO. Any beginning of the write may have been written, and the
+    /// name may have changed.
     pub write_error_ppm: u32,
     /// Of each disk operation: it takes up to half a second.
     pub slow_io_ppm: u32,

@@ -23,23 +23,23 @@ impl Core {
     }
 
     pub async fn create_dir_all(&self, path: &Path) -> Result<(), IoError> {
-        self.on_path("create_dir", DiskOp::Name, path, |disk| disk.create_dir_all(path)).await
+        self.change("create_dir", path, |disk| disk.create_dir_all(path)).await
     }
 
     pub async fn remove_file(&self, path: &Path) -> Result<(), IoError> {
-        self.on_path("remove", DiskOp::Name, path, |disk| disk.remove_file(path)).await
+        self.change("remove", path, |disk| disk.remove_file(path)).await
     }
 
     pub async fn remove_dir(&self, path: &Path) -> Result<(), IoError> {
-        self.on_path("remove_dir", DiskOp::Name, path, |disk| disk.remove_dir(path)).await
+        self.change("remove_dir", path, |disk| disk.remove_dir(path)).await
     }
 
     pub async fn rename(&self, from: &Path, to: &Path) -> Result<(), IoError> {
-        self.on_path("rename", DiskOp::Name, from, |disk| disk.rename(from, to)).await
+        self.change("rename", from, |disk| disk.rename(from, to)).await
     }
 
     pub async fn hard_link(&self, from: &Path, to: &Path) -> Result<(), IoError> {
-        self.on_path("hard_link", DiskOp::Name, from, |disk| disk.hard_link(from, to)).await
+        self.change("hard_link", from, |disk| disk.hard_link(from, to)).await
     }
 
     pub async fn sync_dir(&self, path: &Path) -> Result<(), IoError> {
@@ -84,7 +84,41 @@ impl Core {
         self.on_path("statvfs", DiskOp::Read, path, |disk| disk.resolve(path).map(|_| disk.free_bytes())).await
     }
 
+    /// A change of names. One that failed by fault was made or not.
+    async fn change(
+        &self,
+        verb: &'static str,
+        path: &Path,
+        change: impl FnOnce(&mut Disk) -> Result<(), i32>,
+    ) -> Result<(), IoError> {
+        let world = self.world();
+        let half = |disk: &mut Disk| match world.disk_fault(DiskOp::Name, path) {
+            Some(errno) => {
+                if world.disk_random.coin() {
+                    // Whether it could be made is hidden by the fault.
+                    let _ = change(disk);
+                }
+                Err(errno)
+            }
+            None => change(disk),
+        };
+        self.after_delay(verb, DiskOp::Name, path, half).await
+    }
+
+    /// An operation on a path which, where it fails by fault, has no effect.
     async fn on_path<T>(
+        &self,
+        verb: &'static str,
+        op: DiskOp,
+        path: &Path,
+        change: impl FnOnce(&mut Disk) -> Result<T, i32>,
+    ) -> Result<T, IoError> {
+        let world = self.world();
+        let whole = |disk: &mut Disk| world.disk_fault(op, path).map_or_else(|| change(disk), Err);
+        self.after_delay(verb, op, path, whole).await
+    }
+
+    async fn after_delay<T>(
         &self,
         verb: &'static str,
         op: DiskOp,
@@ -94,9 +128,6 @@ impl Core {
         let world = self.world();
         world.sleep(self.owner(), world.disk_delay_ns(NAME_US)).await;
         world.note(Kind::Name, u64::from(crc32c::crc32c(path.as_os_str().as_encoded_bytes())), op as u64);
-        if let Some(errno) = world.disk_fault(op, path) {
-            return Err(IoError::os(verb, Some(path), errno));
-        }
         let result = change(&mut world.disk.borrow_mut());
         result.map_err(|errno| IoError::os(verb, Some(path), errno))
     }
@@ -177,6 +208,20 @@ mod tests {
             synced.1.map_err(|error| error.to_string()),
             Err("sync_dir of /: Input/output error (os error 5)".into())
         );
+    }
+
+    #[test]
+    fn a_change_that_failed_was_made_or_not() {
+        let made = |seed| {
+            let sim = Simulation::new(seed, Faults::NONE);
+            sim.disk().write(p("/a"), b"").expect("written");
+            sim.plan_fault(Planned { op: DiskOp::Name, path_contains: "/a".into(), after: 0, errno: libc::EIO });
+            let failed = on_node(&sim, |io| async move { io.rename(p("/a"), p("/b")).await });
+            assert_eq!(failed.map_err(|error| error.raw_os), Err(Some(libc::EIO)));
+            sim.disk().read(p("/b")).is_some()
+        };
+        let made: std::collections::BTreeSet<bool> = (0..20).map(made).collect();
+        assert_eq!(made.len(), 2);
     }
 
     #[test]
