@@ -1,7 +1,9 @@
 //! The requests of a client, decoded so that texts and values borrow from the body.
 
+use super::compression::Compression;
 use super::error::CqlError;
 use super::event::EventKind;
+use super::frame::Framing;
 use super::params::{QueryParameters, Values};
 use super::version::ProtocolVersion;
 use super::wire::{Malformed, Read, Reader};
@@ -221,6 +223,27 @@ impl<'a> Startup<'a> {
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
+
+    /// How the connection is framed from the answer to this STARTUP on; an error where its options ask for what is
+    /// not there.
+    pub fn framing(&self, version: ProtocolVersion) -> Result<Framing, CqlError> {
+        let missing = || CqlError::protocol_error("Missing value CQL_VERSION in STARTUP message");
+        let cql_version = self.get("CQL_VERSION").ok_or_else(missing)?;
+        let major = cql_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_none_or(|major| major < 3) {
+            return Err(CqlError::protocol_error(format!(
+                "CQL version {cql_version} is not supported by the binary protocol (supported version are >= 3.0.0)"
+            )));
+        }
+        let compression = match self.get("COMPRESSION") {
+            None => None,
+            Some(name) => Some(
+                Compression::from_name(name)
+                    .ok_or_else(|| CqlError::protocol_error(format!("Unknown compression algorithm: {name}")))?,
+            ),
+        };
+        Framing::after_startup(version, compression)
+    }
 }
 
 impl<'a> Prepare<'a> {
@@ -414,6 +437,26 @@ mod tests {
         assert_eq!(statements[0].values.len(), 2);
         assert_eq!(statements[1].statement, StatementRef::Prepared(&[9; 16]));
         assert!(statements[1].values.is_empty());
+    }
+
+    #[test]
+    fn startup_decides_the_framing() {
+        let framing = |version, options: &[(&str, &str)]| {
+            let framing = Startup { options: options.to_vec() }.framing(version);
+            framing.map_err(|error| error.message().to_owned())
+        };
+        let (v4, v5) = (ProtocolVersion::V4, ProtocolVersion::V5);
+        assert_eq!(framing(v4, &[("CQL_VERSION", "3.0.0")]), Ok(Framing::Plain));
+        assert_eq!(framing(v5, &[("CQL_VERSION", "4.0.0")]), Ok(Framing::Segments));
+        let lz4 = [("cql_version", "3.4.5"), ("COMPRESSION", "LZ4")];
+        assert_eq!(framing(v4, &lz4), Ok(Framing::Compressed(Compression::Lz4)));
+        assert_eq!(framing(v5, &lz4), Ok(Framing::SegmentsLz4));
+        assert_eq!(framing(v4, &[]), Err("Missing value CQL_VERSION in STARTUP message".into()));
+        assert!(framing(v4, &[("CQL_VERSION", "2.0.0")]).is_err_and(|text| text.contains("CQL version 2.0.0 is not")));
+        assert!(framing(v4, &[("CQL_VERSION", "x")]).is_err());
+        let zip = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", "zip")];
+        assert_eq!(framing(v4, &zip), Err("Unknown compression algorithm: zip".into()));
+        assert!(framing(v5, &[("CQL_VERSION", "3.0.0"), ("COMPRESSION", "snappy")]).is_err());
     }
 
     #[test]

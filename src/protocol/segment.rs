@@ -260,6 +260,25 @@ mod tests {
         assert_eq!(long[..3], [0xff, 0xff, 1]);
     }
 
+    fn unhex(text: &str) -> Vec<u8> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    }
+
+    /// Segments as an independent implementation (scylla-driver 3.29) writes them.
+    #[test]
+    fn golden_segments() {
+        let options = [5, 0, 0, 1, 5, 0, 0, 0, 0];
+        let plain = unhex("090002a4c8c1050000010500000000b5557486");
+        assert_eq!(seal(&options, true, SegmentKind::Plain), plain);
+        assert_eq!(open(&plain, SegmentKind::Plain), (options.to_vec(), true));
+        let incompressible = unhex("0900000004c2b895050000010500000000b5557486");
+        assert_eq!(seal(&options, true, SegmentKind::Lz4), incompressible);
+        assert_eq!(open(&incompressible, SegmentKind::Lz4), (options.to_vec(), true));
+        let query = [&[5, 0, 0, 1, 7, 0, 0, 0, 64][..], &[b'a'; 64]].concat();
+        let compressed = unhex("14009200048158ecaf050000010700000040610100275061616161617b8c7523");
+        assert_eq!(open(&compressed, SegmentKind::Lz4), (query, true));
+    }
+
     #[test]
     fn every_truncation_needs_more_and_every_flipped_bit_is_found() {
         for kind in [SegmentKind::Plain, SegmentKind::Lz4] {
