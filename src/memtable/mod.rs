@@ -1,1 +1,195 @@
-//! See ARCHITECTURE.md.
+//! One shard's unflushed writes of one table: ordered rows in memory of its own.
+//!
+//! A mutation is applied whole, with the rules of `mutation`, straight from its encoded bytes; all that is kept of it is
+//! copied into the arena. Readers get cursors that borrow the memtable, so one must never be held across an await.
+
+use std::rc::Rc;
+
+use crate::base::ids::{LogPosition, TimestampMicros, Token};
+use crate::memtable::arena::{Arena, Ref};
+use crate::memtable::partitions::Partitions;
+use crate::memtable::record::partition;
+use crate::mutation::entry::Entry;
+use crate::mutation::read::Slice;
+use crate::mutation::view::MutationView;
+use crate::schema::{ClusteringOrder, Table};
+
+mod apply;
+mod arena;
+mod cursor;
+#[cfg(test)]
+mod model_tests;
+mod partitions;
+mod ranges;
+mod record;
+mod tree;
+
+pub use arena::SlabPool;
+pub use cursor::MemtableCursor;
+pub use partitions::PartitionBound;
+
+/// What a memtable holds, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemtableStats {
+    pub mutations: u64,
+    pub partitions: u64,
+    /// Rows made, static rows not counted, deleted ones included.
+    pub rows: u64,
+    /// The least and the greatest timestamp of anything applied, deletions included; greatest < least where nothing was.
+    pub timestamp_min: TimestampMicros,
+    pub timestamp_max: TimestampMicros,
+    /// The log positions of the first and the last mutation; `None` where there is none.
+    pub log_min: Option<LogPosition>,
+    pub log_max: Option<LogPosition>,
+}
+
+/// One table's unflushed writes.
+#[derive(Debug)]
+pub struct Memtable {
+    table: Rc<Table>,
+    order: ClusteringOrder,
+    arena: Arena,
+    partitions: Partitions,
+    stats: MemtableStats,
+}
+
+impl Memtable {
+    /// An empty one, which takes its memory from `pool` and gives it back when dropped.
+    pub fn new(table: Rc<Table>, pool: Rc<SlabPool>) -> Self {
+        Memtable {
+            order: table.clustering_order(),
+            table,
+            arena: Arena::new(pool),
+            partitions: Partitions::new(),
+            stats: MemtableStats {
+                mutations: 0,
+                partitions: 0,
+                rows: 0,
+                timestamp_min: TimestampMicros::MAX,
+                timestamp_max: TimestampMicros::MIN,
+                log_min: None,
+                log_max: None,
+            },
+        }
+    }
+
+    pub fn table(&self) -> &Rc<Table> {
+        &self.table
+    }
+
+    /// Takes the altered table. ALTER never changes a table's clustering columns, so what is here stays in order.
+    pub fn set_table(&mut self, table: Rc<Table>) {
+        debug_assert_eq!(table.id, self.table.id);
+        self.order = table.clustering_order();
+        self.table = table;
+    }
+
+    /// Applies a mutation of this table that stands in the log at `position`.
+    pub fn apply(&mut self, mutation: &MutationView<'_>, position: LogPosition) {
+        self.apply_to(mutation.token(), mutation, position);
+    }
+
+    /// The same where the partition's token is known.
+    pub fn apply_to(&mut self, token: Token, mutation: &MutationView<'_>, position: LogPosition) {
+        debug_assert_eq!(mutation.table(), self.table.id);
+        let partition = self.partitions.find_or_create(&mut self.arena, token, mutation.key());
+        let (mut least, mut greatest) = (self.stats.timestamp_min, self.stats.timestamp_max);
+        let entries = mutation.entries().inspect(|entry| {
+            if let Some(timestamp) = timestamp_of(entry) {
+                least = least.min(timestamp);
+                greatest = greatest.max(timestamp);
+            }
+        });
+        let rows_new = apply::apply(&mut self.arena, &self.order, partition, entries);
+        let stats = &mut self.stats;
+        stats.mutations += 1;
+        stats.rows += rows_new as u64;
+        (stats.timestamp_min, stats.timestamp_max) = (least, greatest);
+        stats.log_min = Some(stats.log_min.map_or(position, |log_min| log_min.min(position)));
+        stats.log_max = Some(stats.log_max.map_or(position, |log_max| log_max.max(position)));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.partitions.len() == 0
+    }
+
+    pub fn stats(&self) -> MemtableStats {
+        MemtableStats { partitions: self.partitions.len() as u64, ..self.stats }
+    }
+
+    /// Bytes of memory taken, whole slabs.
+    pub fn bytes_allocated(&self) -> usize {
+        self.arena.allocated_bytes()
+    }
+
+    /// Bytes in use that a flush would still write or need.
+    pub fn bytes_live(&self) -> usize {
+        self.arena.live_bytes()
+    }
+
+    /// Bytes in use by what was overwritten or deleted since.
+    pub fn bytes_dead(&self) -> usize {
+        self.arena.dead_bytes()
+    }
+
+    /// Whether the partition is here, so that a purge elsewhere must heed `stats().timestamp_min`.
+    pub fn contains(&self, token: Token, key: &[u8]) -> bool {
+        self.partitions.find(&self.arena, token, key).is_some()
+    }
+
+    /// A partition, restricted to `slices` (ascending and disjoint, also where `reversed`); `None` where it is not here.
+    pub fn partition<'a>(
+        &'a self,
+        token: Token,
+        key: &[u8],
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> Option<MemtableCursor<'a>> {
+        let at = self.partitions.find(&self.arena, token, key)?;
+        Some(MemtableCursor::new(&self.arena, &self.order, at, slices, reversed))
+    }
+
+    /// The first partition from `bound` on.
+    pub fn first_partition(&self, bound: PartitionBound<'_>) -> Option<PartitionRef<'_>> {
+        self.partitions_from(bound).next()
+    }
+
+    /// The partitions from `bound` on, by token, then key.
+    pub fn partitions_from<'a>(&'a self, bound: PartitionBound<'_>) -> impl Iterator<Item = PartitionRef<'a>> {
+        self.partitions.walk(&self.arena, bound).map(|at| PartitionRef { memtable: self, at })
+    }
+}
+
+/// One partition of a borrowed memtable.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionRef<'a> {
+    memtable: &'a Memtable,
+    at: Ref,
+}
+
+impl<'a> PartitionRef<'a> {
+    pub fn token(&self) -> Token {
+        partition::token(&self.memtable.arena, self.at)
+    }
+
+    pub fn key(&self) -> &'a [u8] {
+        partition::key(&self.memtable.arena, self.at)
+    }
+
+    /// Its content within `slices`, as `Memtable::partition` gives it.
+    pub fn cursor(&self, slices: &'a [Slice], reversed: bool) -> MemtableCursor<'a> {
+        MemtableCursor::new(&self.memtable.arena, &self.memtable.order, self.at, slices, reversed)
+    }
+}
+
+fn timestamp_of(entry: &Entry<'_>) -> Option<TimestampMicros> {
+    match entry {
+        Entry::PartitionDeletion(deletion)
+        | Entry::RangeTombstone { deletion, .. }
+        | Entry::RowDeletion(deletion)
+        | Entry::ComplexDeletion(_, deletion) => Some(deletion.timestamp),
+        Entry::Liveness(liveness) => Some(liveness.timestamp),
+        Entry::Cell(cell) => Some(cell.timestamp),
+        Entry::StaticRow | Entry::Row { .. } | Entry::Partition { .. } => None,
+    }
+}

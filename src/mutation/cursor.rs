@@ -37,6 +37,7 @@ impl<'a> RangeChange<'a> {
 
 /// What follows in a partition, in clustering order or its reverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every fragment is a row, and a box each would be an allocation")]
 pub enum Fragment<'a> {
     Row(Row<'a>),
     Change(RangeChange<'a>),

@@ -123,7 +123,9 @@ pub fn encode(ops: &[Op]) -> Vec<u8> {
     let mut builder = MutationBuilder::begin(&mut out, TABLE, 1, KEY);
     for op in ops {
         match op {
-            Op::Partition(t, s) => drop(builder.partition_deletion(stamp(*t), *s)),
+            Op::Partition(t, s) => {
+                builder.partition_deletion(stamp(*t), *s);
+            }
             Op::Range { start, end, deletion } => {
                 let (a, b) = (prefix(&start.0), prefix(&end.0));
                 let (a, b) = (Position { prefix: &a, weight: start.1 }, Position { prefix: &b, weight: end.1 });
