@@ -264,7 +264,7 @@ mod tests {
         (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
     }
 
-    /// Segments as an independent implementation (scylla-driver 3.29) writes them.
+    /// Segments as an independent implementation (the Python scylla-driver) writes them.
     #[test]
     fn golden_segments() {
         let options = [5, 0, 0, 1, 5, 0, 0, 0, 0];
