@@ -5,6 +5,8 @@
 //! more than a token or two to decide (a type in parentheses or a value in parentheses), the parser tries
 //! the type and steps back; types hold no values, so no text is tried twice at each of its levels.
 
+#[cfg(test)]
+mod accepted;
 mod access;
 mod constant;
 mod data_type;
