@@ -1,8 +1,23 @@
 //! One shard's commit log: what is acknowledged is in it, until it is in an SSTable.
 #![doc = include_str!("FORMAT.md")]
 
+mod block;
+mod config;
+mod error;
 pub mod format;
 mod intervals;
+mod live;
+mod log;
+mod prepare;
+mod segment;
+mod sync;
+mod waiters;
+mod writer;
 
+pub use config::{LogConfig, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SyncMethod, SyncMode};
+pub use error::{Damage, LogError, ReplayError};
 pub use format::RecordKind;
 pub use intervals::{Interval, IntervalSet};
+pub use live::{DirtySpan, LiveSegment};
+pub use log::{CommitLog, Inherited, LogStats, SegmentPin, TableRef, TableSchemas, Ticket, Wait};
+pub use segment::{list_streams, remove_stream};
