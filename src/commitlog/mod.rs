@@ -2,6 +2,7 @@
 #![doc = include_str!("FORMAT.md")]
 
 mod block;
+mod chain;
 mod config;
 mod error;
 pub mod format;
@@ -9,6 +10,8 @@ mod intervals;
 mod live;
 mod log;
 mod prepare;
+mod reader;
+mod replay;
 mod segment;
 mod sync;
 mod waiters;
@@ -20,4 +23,8 @@ pub use format::RecordKind;
 pub use intervals::{Interval, IntervalSet};
 pub use live::{DirtySpan, LiveSegment};
 pub use log::{CommitLog, Inherited, LogStats, SegmentPin, TableRef, TableSchemas, Ticket, Wait};
+pub use replay::{DamagePolicy, DamageReport, Record, Replay, ReplayOptions, Replayed, Tail};
 pub use segment::{list_streams, remove_stream};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,2 @@
+//! Damage to the files of a log, place by place.
+use super::*;

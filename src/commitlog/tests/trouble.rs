@@ -1,0 +1,2 @@
+//! Failed writes and syncs, a full disk.
+use super::*;
