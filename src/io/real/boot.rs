@@ -181,6 +181,7 @@ fn glommio_failed<T>(op: &'static str, error: &GlommioError<T>) -> IoError {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::{config, on_one_shard, on_shards};
     use super::*;

@@ -158,6 +158,7 @@ fn assert_aligned(len_bytes: usize, offset_bytes: u64) {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::{on_one_shard, scratch};
     use crate::io::{ALIGN_BYTES, AlignedBuf, IoClass, OpenHow};

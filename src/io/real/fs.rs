@@ -198,6 +198,7 @@ fn statvfs_free(path: &CString) -> std::io::Result<u64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::{on_one_shard, scratch};
     use crate::io::{DirEntry, IoClass, OpenHow};

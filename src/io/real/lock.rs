@@ -23,6 +23,7 @@ pub fn lock_file(path: &Path) -> Result<FileLock, IoError> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::scratch;
     use super::*;

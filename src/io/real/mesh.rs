@@ -210,6 +210,7 @@ impl<M> Outside<M> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::{config, on_one_shard_with_mesh, on_shards};
     use crate::base::ids::ShardId;

@@ -156,6 +156,7 @@ fn try_direct_io(dir: &Path) -> io::Result<bool> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::scratch;
     use super::*;

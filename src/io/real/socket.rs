@@ -141,6 +141,7 @@ impl Stream {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::super::testing::{on_one_shard, on_shards};
     use crate::base::ids::ShardId;

@@ -215,6 +215,7 @@ mod tests {
 }
 
 #[cfg(all(test, helenus_loom))]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod loom_tests {
     use super::*;
 
