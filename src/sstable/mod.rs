@@ -26,6 +26,9 @@ mod statistics;
 mod verify;
 mod writer;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 pub use cache::{BlockCache, CacheStats};
 pub use compression::{BLOCK_BYTES_DEFAULT, Compression, CompressionOptionError};
 pub use cursor::SSTableCursor;
