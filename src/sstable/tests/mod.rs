@@ -123,22 +123,6 @@ pub(crate) async fn open(io: &Io, id: u64, path: &str) -> Result<Reader, SSTable
     Reader::open(io, SSTableId(id), Path::new(path), &table()).await
 }
 
-/// Runs a read again and again until it misses nothing.
-pub(crate) async fn read_through<T>(
-    cache: &BlockCache,
-    mut read: impl for<'v> FnMut(View<'v>) -> Result<T, ReadStop>,
-) -> Result<T, SSTableError> {
-    let mut misses = Misses::new();
-    loop {
-        let pins = Pins::new();
-        match read(View { cache, pins: &pins, misses: &misses }) {
-            Ok(value) => return Ok(value),
-            Err(ReadStop::Miss) => misses.load(cache).await?,
-            Err(stop) => return Err(crate::sstable::scanner::to_error(stop)),
-        }
-    }
-}
-
 pub(crate) async fn read(
     reader: &Reader,
     cache: &BlockCache,
@@ -297,7 +281,7 @@ pub(crate) fn partitions() -> impl Strategy<Value = Vec<OwnedPartition>> {
     })
 }
 
-/// Two files with the same content open as one `Rc` each, for compaction's tests.
+/// A file with this content, open.
 pub(crate) async fn written(io: &Io, id: u64, partitions: &[OwnedPartition]) -> Result<Rc<Reader>, SSTableError> {
     let path = format!("/{id}.sst");
     write(io, &path, options(id, 256), partitions).await?;
