@@ -119,7 +119,7 @@ impl Io {
         }
     }
 
-    /// The monotonic clock. Only differences mean something.
+    /// The monotonic clock, the same for all shards. Only differences mean something.
     pub fn now_ns(&self) -> u64 {
         match &self.0 {
             IoHalf::Real(core) => core.now_ns(),

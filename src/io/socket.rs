@@ -89,7 +89,8 @@ impl Stream {
     }
 
     /// Appends what has come, into the spare capacity of `buf` (which is at least one byte). 0 means that the peer
-    /// sends no more.
+    /// sends no more. A receive that is dropped before its end may have taken bytes with it: drop one only to end the
+    /// connection.
     pub async fn recv(&self, buf: Vec<u8>) -> (Vec<u8>, Result<usize, IoError>) {
         match &self.0 {
             StreamHalf::Real(stream) => stream.recv(buf).await,

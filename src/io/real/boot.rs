@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 use glommio::{ExecutorJoinHandle, GlommioError, Latency, LocalExecutorBuilder, Placement, Shares};
 
@@ -77,6 +78,7 @@ impl<M: Send + 'static> Running<M> {
 /// What a shard's thread starts with.
 struct Start<M> {
     id: ShardId,
+    started: Instant,
     doorbells: Arc<[Doorbell]>,
     ends: Ends<M>,
     mesh_capacity: usize,
@@ -96,6 +98,7 @@ where
 {
     assert!(config.shards > 0, "at least one shard");
     let cores = config.pinned_cores();
+    let started = Instant::now();
     let doorbells = (0..config.shards).map(|_| Doorbell::new()).collect::<Result<Arc<[_]>, _>>();
     let doorbells = doorbells.map_err(|error| IoError::from_std("eventfd", None, &error))?;
     let outside = Outside::new(doorbells.clone());
@@ -107,6 +110,7 @@ where
         gos.push(go);
         let start = Start {
             id: ShardId(id),
+            started,
             doorbells: doorbells.clone(),
             ends,
             mesh_capacity: config.mesh_capacity.max(1).next_power_of_two(),
@@ -153,7 +157,7 @@ where
             return Err(error);
         }
     };
-    let core = Core::new(start.id, start.doorbells, ring);
+    let core = Core::new(start.id, start.started, start.doorbells, ring);
     let _ = start.stands.send(Ok(())); // nobody listens where another shard failed first
     if start.go.recv().is_err() {
         return Ok(());
@@ -286,6 +290,39 @@ mod tests {
             io.yield_now().await;
         });
         assert_eq!(dropped.load(std::sync::atomic::Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn shards_agree_on_the_time() {
+        on_shards(2, |io: Io, mesh: mesh::Mesh<u64>| async move {
+            let other = ShardId(1 - io.shard_id().0);
+            mesh.send(other, io.now_ns()).await;
+            let mut got = Vec::new();
+            mesh.recv(&mut got).await;
+            assert!(got[0].1 <= io.now_ns());
+            assert!(io.now_ns() - got[0].1 < 5_000_000_000);
+        });
+    }
+
+    #[test]
+    fn tasks_that_keep_each_other_awake_do_not_keep_others_from_the_ring() {
+        on_one_shard(async |io| {
+            let ball = Rc::new(crate::base::local::Notify::new());
+            for _ in 0..2 {
+                let ball = ball.clone();
+                io.spawn(TaskClass::Foreground, async move {
+                    loop {
+                        ball.notify_all();
+                        ball.notified().await;
+                    }
+                });
+            }
+            let start_ns = io.now_ns();
+            for _ in 0..20 {
+                io.sleep(Duration::from_millis(1)).await;
+            }
+            assert!(io.now_ns() - start_ns < 1_500_000_000, "20 ms of sleep took {} ns", io.now_ns() - start_ns);
+        });
     }
 
     #[test]

@@ -52,11 +52,12 @@ impl From<Rc<Shard>> for Core {
 
 impl Core {
     /// Makes the shard's state, its ring included; must run inside its executor.
-    pub(super) fn new(id: ShardId, doorbells: Arc<[Doorbell]>, ring: Ring) -> Self {
+    /// All shards get the same `started`, so that a time of one means the same to another.
+    pub(super) fn new(id: ShardId, started: Instant, doorbells: Arc<[Doorbell]>, ring: Ring) -> Self {
         doorbells[usize::from(id.0)].publish_ring(ring.raw_fd());
         Core(Rc::new(Shard {
             id,
-            started: Instant::now(),
+            started,
             ring: RefCell::new(ring),
             ops: RefCell::default(),
             timers: RefCell::default(),

@@ -117,23 +117,11 @@ fn reap(core: &Core, reaped: &mut Vec<(u64, i32)>) {
                 match completed {
                     Completed::Wake(Some(waker)) => waker.wake(),
                     Completed::Wake(None) => {}
-                    Completed::Drop(work, result) => finish_detached(core, work, result),
+                    Completed::Drop(Work::Listen { .. }, _) if !core.shard().ending.get() => listen(core),
+                    Completed::Drop(work, result) => core.discard(work, result),
                 }
             }
         }
-    }
-}
-
-fn finish_detached(core: &Core, work: Work, result: i32) {
-    match work {
-        Work::Listen { .. } if !core.shard().ending.get() => listen(core),
-        // Opened or accepted for nobody: close it.
-        Work::Open { .. } | Work::Accept { .. } if result >= 0 => core.submit_detached(Work::Close { raw: result }),
-        Work::Close { raw } if result < 0 => {
-            let error = std::io::Error::from_raw_os_error(-result);
-            tracing::warn!(%error, descriptor = raw, "close failed");
-        }
-        other => drop(other),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 use std::future::Future;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -193,6 +194,14 @@ pub(super) struct Ops {
     completed: u64,
 }
 
+/// What is left to do for a dropped future once the slots are free to be borrowed again.
+enum Detached {
+    /// Under way: its waker is to be dropped, and the kernel perhaps asked to end it.
+    InFlight { waker: Option<Waker>, cancel: bool },
+    /// Finished, and its result never seen.
+    Done(Work, i32),
+}
+
 /// What is left to do for a completion once the slots are free to be borrowed again.
 pub(super) enum Completed {
     Wake(Option<Waker>),
@@ -260,20 +269,19 @@ impl Ops {
         }
     }
 
-    /// Its future is gone. Gives finished work to drop, or says whether the kernel must be asked to end it.
-    fn detach(&mut self, slot: u32) -> (Option<Work>, bool) {
+    /// Its future is gone.
+    fn detach(&mut self, slot: u32) -> Detached {
         match &mut self.slots[slot as usize] {
             Slot::InFlight { work, waker, detached } => {
-                *waker = None;
                 *detached = true;
-                (None, work.waits_for_a_peer())
+                Detached::InFlight { waker: waker.take(), cancel: work.waits_for_a_peer() }
             }
             place => {
-                let Slot::Done { work, .. } = std::mem::replace(place, Slot::Free) else {
+                let Slot::Done { work, result } = std::mem::replace(place, Slot::Free) else {
                     panic!("slot {slot} was dropped after its result was taken");
                 };
                 self.free.push(slot);
-                (Some(work), false)
+                Detached::Done(work, result)
             }
         }
     }
@@ -295,6 +303,21 @@ impl Core {
     /// Hands work to the kernel that nobody waits for.
     pub(super) fn submit_detached(&self, work: Work) {
         self.start(work, true);
+    }
+
+    /// Drops finished work that nobody waited for, and what it gave.
+    pub(super) fn discard(&self, work: Work, result: i32) {
+        match work {
+            Work::Open { .. } | Work::Accept { .. } if result >= 0 => {
+                // SAFETY: the kernel made this descriptor for us, and nobody was told of it.
+                drop(Fd::new(self, unsafe { OwnedFd::from_raw_fd(result) }));
+            }
+            Work::Close { raw } if result < 0 => {
+                let error = std::io::Error::from_raw_os_error(-result);
+                tracing::warn!(%error, descriptor = raw, "close failed");
+            }
+            other => drop(other),
+        }
     }
 
     fn start(&self, work: Work, detached: bool) -> u32 {
@@ -337,12 +360,87 @@ impl Future for Op {
 impl Drop for Op {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
-        let (work, cancel) = self.core.shard().ops.borrow_mut().detach(slot);
-        drop(work);
-        if cancel && !self.core.is_closed() {
-            let entry = opcode::AsyncCancel::new(u64::from(slot)).build().user_data(NOBODY);
-            // SAFETY: a cancellation names no memory.
-            unsafe { self.core.shard().ring.borrow_mut().push(entry) };
+        let detached = self.core.shard().ops.borrow_mut().detach(slot);
+        match detached {
+            Detached::Done(work, result) => self.core.discard(work, result),
+            Detached::InFlight { waker, cancel } => {
+                drop(waker);
+                if cancel && !self.core.is_closed() {
+                    let entry = opcode::AsyncCancel::new(u64::from(slot)).build().user_data(NOBODY);
+                    // SAFETY: a cancellation names no memory. It stands in the queue behind the operation that it
+                    // means and before any later one of this slot.
+                    unsafe { self.core.shard().ring.borrow_mut().push(entry) };
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::super::testing::{on_one_shard, scratch};
+    use crate::io::{IoClass, OpenHow};
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    fn open_descriptors() -> usize {
+        std::fs::read_dir("/proc/self/fd").unwrap().count()
+    }
+
+    /// Polls `future` once, lets it finish in the kernel where `finishes`, and drops it.
+    async fn abandon(io: &crate::io::Io, future: impl Future, finishes: bool) {
+        let mut future = pin!(future);
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Pending));
+        if finishes {
+            io.sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[test]
+    fn what_was_opened_for_nobody_is_closed() {
+        let dir = scratch("nobody");
+        on_one_shard(async move |io| {
+            let path = dir.join("a");
+            io.write_file_synced(&path, b"x").await.unwrap();
+            io.sleep(Duration::from_millis(5)).await;
+            // Other tests of this process open and close too: many more than they ever have at once.
+            let before = open_descriptors();
+            for at in 0..400 {
+                abandon(&io, io.open(&path, OpenHow::Read, IoClass::Read), at % 40 == 0).await;
+            }
+            io.sleep(Duration::from_millis(20)).await;
+            assert!(open_descriptors() < before + 300, "{} before, {} now", before, open_descriptors());
+        });
+    }
+
+    #[test]
+    fn an_abandoned_accept_takes_no_later_connection() {
+        on_one_shard(async move |io| {
+            let listener = io.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            for finishes in [false, true] {
+                abandon(&io, listener.accept(), finishes).await;
+            }
+            let addr = listener.local_addr();
+            let peer = std::thread::spawn(move || std::net::TcpStream::connect(addr).unwrap());
+            let accepted = listener.accept().await.unwrap();
+            let peer = io.blocking(move || peer.join().unwrap()).await;
+            assert_eq!(accepted.peer_addr(), peer.local_addr().unwrap());
+        });
+    }
+
+    #[test]
+    fn operations_are_counted() {
+        let dir = scratch("counted");
+        on_one_shard(async move |io| {
+            let before = io.stats().operations;
+            for _ in 0..10 {
+                assert!(!io.exists(&dir.join("none")).await.unwrap());
+            }
+            assert_eq!(io.stats().operations - before, 10);
+        });
     }
 }

@@ -13,6 +13,10 @@ use glommio::{Latency, Shares, TaskQueueHandle};
 
 use crate::io::TaskClass;
 
+/// So many tasks have a turn between two passes of the driver. Without a bound, tasks that wake each other would keep a
+/// queue running until glommio's preempt timer (100 ms) fires.
+const POLLS_PER_PASS: u32 = 64;
+
 /// Waits to be woken.
 const IDLE: u8 = 0;
 /// Woken and not polled since: counted as runnable.
@@ -97,6 +101,7 @@ pub(super) struct Tasks {
     free: RefCell<Vec<usize>>,
     driver: RefCell<Option<Waker>>,
     driver_parked: Cell<bool>,
+    polls_since_driver: Cell<u32>,
     closed: Cell<bool>,
 }
 
@@ -114,6 +119,7 @@ impl Tasks {
             free: RefCell::default(),
             driver: RefCell::default(),
             driver_parked: Cell::new(false),
+            polls_since_driver: Cell::new(0),
             closed: Cell::new(false),
         })
     }
@@ -193,13 +199,27 @@ impl Tasks {
         }
     }
 
+    /// After each task's turn: the driver may go on, and gets its turn soon however many tasks wake each other.
     fn another_ran(&self) {
         if self.driver_parked.replace(false)
             && let Some(driver) = &*self.driver.borrow()
         {
             driver.wake_by_ref();
+            self.polls_since_driver.set(0);
+        }
+        self.polls_since_driver.set(self.polls_since_driver.get() + 1);
+        if self.polls_since_driver.get() >= POLLS_PER_PASS {
+            self.polls_since_driver.set(0);
+            let _always_pending = end_queue_turn(&mut Context::from_waker(Waker::noop()));
         }
     }
+}
+
+/// Tells glommio that the queue which runs now ends its turn with this task, and wakes the waker of `context`.
+fn end_queue_turn(context: &mut Context<'_>) -> Poll<()> {
+    let executor = glommio::executor();
+    let turn = std::pin::pin!(executor.yield_task_queue_now());
+    turn.poll(context)
 }
 
 /// Completes after the other runnable tasks and the driver had a turn.
@@ -221,9 +241,6 @@ impl Future for Yield {
             return Poll::Ready(());
         }
         self.yielded = true;
-        // One poll of glommio's own future ends this queue's turn, and wakes this task for its next.
-        let executor = glommio::executor();
-        let turn = std::pin::pin!(executor.yield_task_queue_now());
-        turn.poll(context)
+        end_queue_turn(context)
     }
 }
