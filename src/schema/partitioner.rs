@@ -76,11 +76,32 @@ impl Sharding {
         Sharding { shards, ignore_msb: IGNORE_MSB }
     }
 
+    /// The tokens that `shard` owns, first and last of each run, ascending.
+    pub fn spans_of(self, shard: ShardId) -> Vec<(Token, Token)> {
+        // Below the ignored bits, a token's place in its run of 2^bits tokens decides: `place * shards >> bits`.
+        let bits = 64 - u32::from(self.ignore_msb);
+        let first_of = |shard: u32| (u128::from(shard) << bits).div_ceil(u128::from(self.shards));
+        let (first, next) = (first_of(u32::from(shard.0)), first_of(u32::from(shard.0) + 1));
+        if first == next {
+            return Vec::new();
+        }
+        let token = |run: u64, place: u128| {
+            let biased = (u128::from(run) << bits) + place;
+            Token((biased as u64).wrapping_sub(1 << 63) as i64)
+        };
+        (0..1u64 << self.ignore_msb).map(|run| (token(run, first), token(run, next - 1))).collect()
+    }
+
     pub fn shard_of(self, token: Token) -> ShardId {
         let biased = (token.0 as u64).wrapping_add(1 << 63) << self.ignore_msb;
         let product = u128::from(biased) * u128::from(self.shards);
         ShardId((product >> 64) as u16)
     }
+}
+
+/// Whether a keyspace is the server's own: pinned to shard 0 whatever the token, closed to DDL.
+pub fn is_system_keyspace(name: &str) -> bool {
+    name == "system" || name.starts_with("system_")
 }
 
 #[cfg(test)]
@@ -94,6 +115,24 @@ mod tests {
         assert_eq!(token_of(&2i32.to_be_bytes()), Token(-3_248_873_570_005_575_792));
         assert_eq!(token_of(&3i32.to_be_bytes()), Token(9_010_454_139_840_013_625));
         assert_eq!(token_of(b""), Token(i64::MIN));
+    }
+
+    #[test]
+    fn spans_are_what_shard_of_says() {
+        for shards in [1u16, 2, 3, 7] {
+            let sharding = Sharding::new(shards);
+            let mut all: Vec<(Token, Token, u16)> = Vec::new();
+            for shard in 0..shards {
+                for (first, last) in sharding.spans_of(ShardId(shard)) {
+                    assert_eq!(sharding.shard_of(first), ShardId(shard));
+                    assert_eq!(sharding.shard_of(last), ShardId(shard));
+                    all.push((first, last, shard));
+                }
+            }
+            all.sort_unstable();
+            assert_eq!((all[0].0, all[all.len() - 1].1), (Token(i64::MIN), Token(i64::MAX)));
+            assert!(all.windows(2).all(|pair| pair[0].1.0 + 1 == pair[1].0.0), "no gap and no overlap");
+        }
     }
 
     #[test]

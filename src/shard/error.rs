@@ -1,7 +1,9 @@
 //! What a shard answers when it cannot do what it was asked. CQL error codes are chosen above, in `router`.
 
 use crate::base::ids::TableId;
+use crate::commitlog::ReplayError;
 use crate::io::IoError;
+use crate::shard::manifest::ManifestError;
 
 /// Why a write was not made, or not made durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +16,11 @@ pub enum WriteError {
     Malformed(String),
     #[error("the disk has {free_bytes} bytes left, under the reserve of {reserve_bytes}; reads go on, writes stop")]
     DiskFull { free_bytes: u64, reserve_bytes: u64 },
+    #[error("no space for the commit log; reads go on, writes stop: {0}")]
+    NoSpace(String),
+    /// The log is behind: wait for room and try again.
+    #[error("the commit log is behind")]
+    Busy,
     #[error("the write waited for memory longer than its deadline: flushes do not keep up")]
     Overloaded,
     #[error("the commit log has failed and acknowledges nothing more until a restart: {0}")]
@@ -42,6 +49,12 @@ pub enum ShardError {
     Io(#[from] IoError),
     #[error("{0}")]
     Corrupt(String),
+    #[error("{0}")]
+    Storage(String),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
     #[error("{0}")]
     Refused(String),
     #[error("table {0} does not exist here")]

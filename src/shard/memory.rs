@@ -69,11 +69,6 @@ impl MemoryBudget {
         self.pressure.notified().await;
     }
 
-    /// Wakes whoever flushes, for another reason than memory.
-    pub fn press(&self) {
-        self.pressure.notify_all();
-    }
-
     /// A memtable went from `before` to `after` bytes.
     pub fn resize(&self, before: u64, after: u64) {
         let used = self.used_bytes.get();

@@ -1,9 +1,10 @@
 //! One partition's part of a page: which live rows are answered, how they are counted, where the next page starts.
 //! Pure: the sources stand behind a cursor.
 
+use crate::mutation::live::LiveRows;
 use crate::mutation::page::PageWriter;
 use crate::mutation::read::{OwnedPosition, PartitionKey, ReadCommand, Resume, Slice};
-use crate::mutation::{LiveRows, PartitionCursor, PartitionStart, ReadStop, Row};
+use crate::mutation::{PartitionCursor, PartitionStart, ReadStop, Row};
 use crate::schema::Table;
 use crate::shard::filter::{Candidate, passes};
 
@@ -65,11 +66,7 @@ pub fn take_partition<'a, C: PartitionCursor<'a>>(
         _ => 0,
     };
     let mut part = Part { table, command, start, key, taken: before, headed: false };
-    if command.distinct {
-        part.take_distinct(rows, progress, out)
-    } else {
-        part.take_rows(rows, progress, out)
-    }
+    if command.distinct { part.take_distinct(rows, progress, out) } else { part.take_rows(rows, progress, out) }
 }
 
 struct Part<'a, 'c> {

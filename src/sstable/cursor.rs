@@ -58,9 +58,9 @@ impl<'a> SSTableCursor<'a> {
         reversed: bool,
     ) -> Result<Option<Self>, ReadStop> {
         // Static rows stand with the partition's start alone; without any, the walk can begin where its slice does.
-        let first = if reversed { slices.last().map(end_of) } else { slices.first().map(start_of) };
+        let first = if reversed { slices.last().map(|slice| &slice.end) } else { slices.first().map(|s| &s.start) };
         let within = match first {
-            Some(position) if reader.statistics().static_rows == 0 => Within::At(position),
+            Some(position) if reader.statistics().static_rows == 0 => Within::At(position.borrow()),
             _ => Within::Head,
         };
         let Some(place) = reader.find(view, &Place { token, key, within })? else { return Ok(None) };
@@ -104,7 +104,7 @@ impl<'a> SSTableCursor<'a> {
 
     /// Goes to where the slice begins in the walk's direction. The change to give first, where a deletion is open there.
     fn place(&mut self, slice: &'a Slice) -> Result<Option<RangeChange<'a>>, ReadStop> {
-        let edge = if self.reversed { end_of(slice) } else { start_of(slice) };
+        let edge = if self.reversed { slice.end.borrow() } else { slice.start.borrow() };
         self.go_to(edge)?;
         let (block, order) = (self.part.block, self.reader.order());
         // The first entry at or after the edge (reversed: after it).
@@ -209,8 +209,8 @@ impl<'a> SSTableCursor<'a> {
                 return Ok(None);
             };
             let block = self.part.block;
-            let (far, kind) = (if self.reversed { start_of(slice) } else { end_of(slice) }, block.kind(n)?);
-            let mut beyond = self.reader.order().compare(position(block, n)?, far);
+            let (far, kind) = (if self.reversed { &slice.start } else { &slice.end }, block.kind(n)?);
+            let mut beyond = self.reader.order().compare(position(block, n)?, far.borrow());
             beyond = if self.reversed { beyond.reverse() } else { beyond };
             if beyond.is_gt() || (beyond.is_eq() && kind == EntryKind::Change) {
                 return Ok(None);
@@ -255,7 +255,7 @@ impl<'a> PartitionCursor<'a> for SSTableCursor<'a> {
             self.slices_done += 1;
             if !self.open.is_live() {
                 self.open = DeletionTime::LIVE;
-                let end = if self.reversed { start_of(slice) } else { end_of(slice) };
+                let end = if self.reversed { slice.start.borrow() } else { slice.end.borrow() };
                 return Ok(Some(Fragment::Change(RangeChange { position: end, deletion: DeletionTime::LIVE })));
             }
         }
@@ -266,18 +266,6 @@ impl<'a> PartitionCursor<'a> for SSTableCursor<'a> {
 fn part_of<'a>(place: IndexPlace, block: &'a Block, n: usize, head: &Head<'a>) -> Part<'a> {
     let Range { start: low, end: high } = block.partition_entries(n);
     Part { block, place, low, high, continued: head.continued, open: head.open }
-}
-
-/// Where a slice starts: between rows, so that a change there never shares a row's place.
-fn start_of(slice: &Slice) -> Position<'_> {
-    let Position { prefix, weight } = slice.start.borrow();
-    Position { prefix, weight: if weight == 0 { -1 } else { weight } }
-}
-
-/// Where a slice ends, likewise.
-fn end_of(slice: &Slice) -> Position<'_> {
-    let Position { prefix, weight } = slice.end.borrow();
-    Position { prefix, weight: if weight == 0 { 1 } else { weight } }
 }
 
 fn position(block: &Block, n: usize) -> Result<Position<'_>, ReadStop> {

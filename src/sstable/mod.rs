@@ -26,9 +26,6 @@ mod statistics;
 mod verify;
 mod writer;
 
-#[cfg(test)]
-pub(crate) mod tests;
-
 pub use cache::{BlockCache, CacheStats};
 pub use compression::{BLOCK_BYTES_DEFAULT, Compression, CompressionOptionError};
 pub use cursor::SSTableCursor;

@@ -1,0 +1,205 @@
+//! Flushes: a memtable becomes an SSTable, the manifest says so with the log interval it covers, and the log lets go.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use crate::base::ids::{LogPosition, TableId};
+use crate::base::plants::Plant;
+use crate::io::{IoClass, TaskClass};
+use crate::memtable::{Memtable, PartitionBound};
+use crate::mutation::PartitionCursor;
+use crate::mutation::read::Slice;
+use crate::shard::manifest::{LiveSstable, SstableId, TokenSpan};
+use crate::shard::tables::{TableStore, bump};
+use crate::shard::{Shard, ShardError};
+use crate::sstable::{Reader, SSTableError, SSTableId, Writer, WriterOptions};
+
+/// A memtable that takes no more writes, until it is an SSTable.
+#[derive(Clone)]
+pub struct Frozen {
+    pub memtable: Rc<Memtable>,
+    /// Every record of the table before this position is in it or in an earlier one.
+    pub until: LogPosition,
+}
+
+/// How long a flush that failed waits before the next try.
+const RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+impl Shard {
+    /// Flushes these tables, or all.
+    pub async fn flush(&self, tables: Option<&[TableId]>) -> Result<(), ShardError> {
+        for store in self.chosen(tables) {
+            self.flush_table(&store).await?;
+        }
+        Ok(())
+    }
+
+    /// The stores of these tables (those that exist), or of all.
+    pub(super) fn chosen(&self, tables: Option<&[TableId]>) -> Vec<Rc<TableStore>> {
+        let stores = self.tables.borrow();
+        let mut chosen: Vec<_> = match tables {
+            Some(ids) => ids.iter().filter_map(|id| stores.get(id).cloned()).collect(),
+            None => stores.values().cloned().collect(),
+        };
+        chosen.sort_by_key(|store| store.id());
+        chosen
+    }
+
+    /// Makes all of one table durable in SSTables.
+    pub(super) async fn flush_table(&self, store: &Rc<TableStore>) -> Result<(), ShardError> {
+        let _turn = store.turn.acquire(1).await;
+        self.freeze(store);
+        loop {
+            let next = store.flushing.borrow().first().cloned();
+            match next {
+                Some(frozen) if !store.dropped.get() => self.flush_frozen(store, &frozen).await?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Puts a fresh memtable in the place of the active one, unless that is empty.
+    pub(super) fn freeze(&self, store: &TableStore) {
+        let until = self.log_position();
+        if store.active.borrow().is_empty() {
+            if store.flushing.borrow().is_empty() {
+                self.mark_flushed(store.id(), store.flushed_to.get(), until);
+            }
+            return;
+        }
+        let fresh = Memtable::new(store.table(), store.pool.clone());
+        self.memory.resize(0, fresh.bytes_allocated() as u64);
+        let full = std::mem::replace(&mut *store.active.borrow_mut(), fresh);
+        store.flushing.borrow_mut().push(Frozen { memtable: Rc::new(full), until });
+    }
+
+    async fn flush_frozen(&self, store: &TableStore, frozen: &Frozen) -> Result<(), ShardError> {
+        let table = store.table();
+        let id = self.manifest.next_sstable();
+        let name = self.sstable_name(id);
+        let path = self.config.sstables_dir.join(&name);
+        let turn = self.flush_turn.acquire(1).await;
+        let written = self.write_memtable(&path, id, store, &frozen.memtable).await;
+        if let Err(error) = written {
+            // What was begun is removed, so that the next try finds room and the name free.
+            let _ = self.io.remove_file(&path).await;
+            return Err(error);
+        }
+        self.sync_sstables_dir().await?;
+        drop(turn);
+        let reader = Rc::new(Reader::open(&self.io, id, &path, &table).await.map_err(sstable_error)?);
+        let from = store.flushed_to.get();
+        let (stream, high_water) = (self.own_stream.get(), self.clock.last());
+        let live = LiveSstable { id: SstableId(id.0), file: name, spans: vec![TokenSpan::ALL], level: 0 };
+        self.manifest
+            .change(|manifest| {
+                let entry = manifest.tables.entry(table.id).or_default();
+                entry.sstables.push(live);
+                entry.add_flushed(stream, from, frozen.until);
+                manifest.timestamp_high_water = manifest.timestamp_high_water.max(high_water);
+            })
+            .await?;
+        store.switch_sstables(Some(reader), |_| false);
+        store.flushing.borrow_mut().retain(|other| !Rc::ptr_eq(&other.memtable, &frozen.memtable));
+        store.flushed_to.set(frozen.until);
+        self.memory.resize(frozen.memtable.bytes_allocated() as u64, 0);
+        self.mark_flushed(table.id, from, frozen.until);
+        bump(&store.counts.flushes);
+        tracing::debug!(shard = self.io.shard_id().0, table = %format!("{}.{}", table.keyspace, table.name), "flushed");
+        self.compaction_wanted.notify_all();
+        Ok(())
+    }
+
+    async fn write_memtable(
+        &self,
+        path: &PathBuf,
+        id: SSTableId,
+        store: &TableStore,
+        memtable: &Memtable,
+    ) -> Result<(), ShardError> {
+        let options = WriterOptions::of_table(&store.table(), id, IoClass::Flush, memtable.stats().partitions);
+        let mut writer = Writer::create(&self.io, path, options).await.map_err(sstable_error)?;
+        let all = [Slice::all()];
+        for partition in memtable.partitions_from(PartitionBound::Start) {
+            let mut cursor = partition.cursor(&all, false);
+            writer.begin_partition(&cursor.start().map_err(stop_error)?);
+            while let Some(fragment) = cursor.next().map_err(stop_error)? {
+                writer.fragment(&fragment);
+                if writer.wants_settle() {
+                    writer.settle().await.map_err(sstable_error)?;
+                }
+            }
+            writer.end_partition();
+            if writer.wants_settle() {
+                writer.settle().await.map_err(sstable_error)?;
+            }
+        }
+        writer.finish().await.map_err(sstable_error)?;
+        Ok(())
+    }
+
+    /// Tells the log, once it is open, what a flush made durable.
+    pub(super) fn mark_flushed(&self, table: TableId, from: LogPosition, to: LogPosition) {
+        if let Some(log) = self.log.get() {
+            log.mark_flushed(table, from, to);
+        }
+    }
+
+    /// The file of an SSTable, within the directory of SSTables.
+    pub(super) fn sstable_name(&self, id: SSTableId) -> String {
+        let manifest = self.manifest.current();
+        format!("sst-{}-{}-{}.db", manifest.layout, manifest.shard.0, id.0)
+    }
+
+    pub(super) async fn sync_sstables_dir(&self) -> Result<(), ShardError> {
+        if self.config.planted.is(Plant::SkipDirectorySync) {
+            return Ok(());
+        }
+        Ok(self.io.sync_dir(&self.config.sstables_dir).await?)
+    }
+
+    /// Flushes when memory or the log asks for it. One task a shard runs it.
+    pub async fn run_flushes(self: Rc<Self>) {
+        loop {
+            let Some(store) = self.next_to_flush() else {
+                self.memory.wait_for_pressure().await;
+                continue;
+            };
+            if let Err(error) = self.flush_table(&store).await {
+                tracing::error!(shard = self.io.shard_id().0, %error, "a flush failed; it is tried again");
+                self.io.sleep(RETRY_AFTER).await;
+            }
+            self.io.yield_now().await;
+        }
+    }
+
+    /// The table to flush now, if any: what pins the oldest log segment under log pressure, else the largest.
+    fn next_to_flush(&self) -> Option<Rc<TableStore>> {
+        for (table, _) in self.log().pressure() {
+            match self.store(table) {
+                Some(store) => return Some(store),
+                None => self.log().forget_table(table),
+            }
+        }
+        if !self.memory.wants_flush() {
+            return None;
+        }
+        let stores = self.chosen(None);
+        stores.into_iter().filter(|store| !store.active().is_empty()).max_by_key(|store| store.memtable_bytes())
+    }
+
+    /// Starts the shard's own tasks.
+    pub fn start_tasks(self: &Rc<Self>) {
+        self.io.spawn(TaskClass::Flush, self.clone().run_flushes());
+        self.io.spawn(TaskClass::Compaction, self.clone().run_compactions());
+        self.io.spawn(TaskClass::Flush, self.clone().run_disk_watch());
+    }
+}
+
+pub(super) fn sstable_error(error: SSTableError) -> ShardError {
+    if error.is_corrupt() { ShardError::Corrupt(error.to_string()) } else { ShardError::Storage(error.to_string()) }
+}
+
+pub(super) fn stop_error(stop: crate::mutation::ReadStop) -> ShardError {
+    ShardError::Corrupt(format!("{stop:?}"))
+}

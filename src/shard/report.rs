@@ -1,0 +1,80 @@
+//! A shard's figures for the operator: plain integers, read between requests.
+
+use std::cell::Cell;
+
+use crate::shard::Shard;
+
+/// Counters that belong to no table.
+#[derive(Default)]
+pub struct Counts {
+    pub compacted_bytes: Cell<u64>,
+    pub compactions_failed: Cell<u64>,
+    pub replayed_records: Cell<u64>,
+    pub skipped_records: Cell<u64>,
+}
+
+/// One table's figures on one shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableReport {
+    pub keyspace: String,
+    pub table: String,
+    pub sstables: u64,
+    pub sstable_bytes: u64,
+    pub partitions_estimate: u64,
+    pub memtable_bytes: u64,
+    pub memtable_partitions: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub flushes: u64,
+    pub compactions: u64,
+}
+
+impl Shard {
+    /// Every table's figures, by keyspace and name.
+    pub fn table_reports(&self) -> Vec<TableReport> {
+        let mut reports: Vec<_> = self
+            .chosen(None)
+            .iter()
+            .map(|store| {
+                let table = store.table();
+                let sstables = store.sstables();
+                let in_files: u64 = sstables.iter().map(|reader| reader.statistics().partitions).sum();
+                let in_memory = store.active().stats().partitions;
+                TableReport {
+                    keyspace: table.keyspace.clone(),
+                    table: table.name.clone(),
+                    sstables: sstables.len() as u64,
+                    sstable_bytes: sstables.iter().map(|reader| reader.info().file_bytes).sum(),
+                    partitions_estimate: in_files + in_memory,
+                    memtable_bytes: store.memtable_bytes(),
+                    memtable_partitions: in_memory,
+                    reads: store.counts.reads.get(),
+                    writes: store.counts.writes.get(),
+                    flushes: store.counts.flushes.get(),
+                    compactions: store.counts.compactions.get(),
+                }
+            })
+            .collect();
+        reports.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
+        reports
+    }
+
+    /// This shard's counters and gauges by metric name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let cache = self.cache.stats();
+        vec![
+            ("helenus_memtable_bytes", self.memory.used_bytes()),
+            ("helenus_memtable_limit_bytes", self.memory.limit_bytes()),
+            ("helenus_writes_waited_for_memory_total", self.memory.waited()),
+            ("helenus_block_cache_hits_total", cache.hits),
+            ("helenus_block_cache_misses_total", cache.misses),
+            ("helenus_block_cache_bytes", cache.bytes as u64),
+            ("helenus_compacted_bytes_total", self.counts.compacted_bytes.get()),
+            ("helenus_compactions_failed_total", self.counts.compactions_failed.get()),
+            ("helenus_replayed_records_total", self.counts.replayed_records.get()),
+            ("helenus_skipped_records_total", self.counts.skipped_records.get()),
+            ("helenus_disk_free_bytes", self.disk.free_bytes()),
+            ("helenus_stalls_total", self.io.stalls()),
+        ]
+    }
+}

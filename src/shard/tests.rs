@@ -1,0 +1,287 @@
+//! A whole shard over the simulated half of `io`: what was acknowledged is there after every kind of stop.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::*;
+use crate::base::ids::{ColumnId, StreamId};
+use crate::commitlog::{LogConfig, ReplayOptions, SyncMode};
+use crate::io::sim::{Faults, Simulation};
+use crate::mutation::page::{PageItem, PageView};
+use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
+use crate::mutation::{MutationBuilder, Stamp};
+use crate::schema::{Column, ColumnKind, SchemaOp, Table, TableOptions, clustering};
+use crate::types::CqlType;
+
+const TABLE: TableId = TableId([9; 16]);
+
+/// `CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))` with gc_grace_seconds = 0.
+fn table() -> Table {
+    let column = |id, name: &str, kind| Column { id: ColumnId(id), name: name.into(), ty: CqlType::Int, kind };
+    Table {
+        id: TABLE,
+        keyspace: "ks".into(),
+        name: "t".into(),
+        version: 1,
+        columns: vec![
+            column(0, "k", ColumnKind::PartitionKey(0)),
+            column(1, "c", ColumnKind::Clustering { position: 0, descending: false }),
+            column(2, "v", ColumnKind::Regular),
+        ],
+        dropped: Vec::new(),
+        next_column_id: 3,
+        options: TableOptions { gc_grace_seconds: 0, ..TableOptions::default() },
+        is_counter: false,
+    }
+}
+
+fn config() -> ShardConfig {
+    ShardConfig {
+        data_dir: PathBuf::from("/data"),
+        sstables_dir: PathBuf::from("/data/sstables"),
+        snapshots_dir: PathBuf::from("/data/snapshots"),
+        sharding: Sharding::new(1),
+        layout: 1,
+        memtable_bytes_max: 64 << 20,
+        cache_bytes_max: 1 << 20,
+        disk_reserve_bytes: 0,
+        mutation_bytes_max: 1 << 15,
+        compact: true,
+        planted: Planted::default(),
+    }
+}
+
+async fn start(io: Io) -> Rc<Shard> {
+    let config = config();
+    let fresh = !io.exists(&config.sstables_dir).await.expect("no fault");
+    if fresh {
+        io.create_dir_all(&config.sstables_dir).await.expect("no fault");
+        io.create_dir_all(&PathBuf::from("/data/commitlog")).await.expect("no fault");
+        io.create_dir_all(&config.snapshots_dir).await.expect("no fault");
+        io.sync_dir(&PathBuf::from("/")).await.expect("no fault");
+        io.sync_dir(&config.data_dir).await.expect("no fault");
+        create_manifests(&io, &config).await.expect("no fault");
+    }
+    let shard = Shard::open(io, config, StreamId(1)).await.expect("a manifest");
+    let mut schema = crate::schema::Schema::default();
+    let replication = BTreeMap::new();
+    schema.apply(&SchemaOp::PutKeyspace { name: "ks".into(), durable_writes: true, replication });
+    schema.apply(&SchemaOp::PutTable(Box::new(table())));
+    shard.open_tables(&schema).await.expect("the SSTables open");
+    let streams = LogStreams { dir: PathBuf::from("/data/commitlog"), own: StreamId(1), others: vec![], old: vec![] };
+    let mut recovery = shard.replay(streams, ReplayOptions::default()).await.expect("the log replays");
+    let log = LogConfig { segment_bytes: 1 << 16, mode: SyncMode::Batch, ..LogConfig::default() };
+    shard.open_log(&mut recovery, log).await.expect("the log opens");
+    shard.finish_recovery(&mut recovery).await.expect("the batches complete");
+    shard
+}
+
+fn clustering_key(c: i32) -> Vec<u8> {
+    let mut key = Vec::new();
+    clustering::push_component(&mut key, &c.to_be_bytes());
+    key
+}
+
+fn put(k: i32, c: i32, v: i32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MutationBuilder::begin(&mut bytes, TABLE, 1, &k.to_be_bytes())
+        .row(&clustering_key(c))
+        .liveness(Stamp::Base(0), None)
+        .cell(ColumnId(2), None, Stamp::Base(0), None, &v.to_be_bytes());
+    bytes
+}
+
+fn delete(k: i32, now_s: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MutationBuilder::begin(&mut bytes, TABLE, 1, &k.to_be_bytes()).partition_deletion(Stamp::Base(0), now_s);
+    bytes
+}
+
+async fn write(shard: &Shard, mutations: Vec<Vec<u8>>) {
+    let mut write = Write { mutations, ..Write::default() };
+    shard.admit(&write, u64::MAX).await.expect("admitted");
+    let applied = shard.apply(&mut write).expect("applied");
+    shard.acknowledged(applied).await.expect("acknowledged");
+}
+
+fn command(page_rows: u64) -> ReadCommand {
+    ReadCommand {
+        table: TABLE,
+        now_s: 0,
+        partitions: Partitions::Range(TokenRange { start_exclusive: None, end_inclusive: None }),
+        slices: vec![Slice::all()],
+        reversed: false,
+        columns: vec![ColumnId(2)],
+        filter: Vec::new(),
+        distinct: false,
+        static_only_rows: false,
+        limits: Limits { rows: page_rows, per_partition: u64::MAX, page_bytes: usize::MAX },
+        resume: None,
+    }
+}
+
+/// Every row as (k, c, v), in pages of `page_rows`, sorted.
+async fn all_rows(shard: &Shard, page_rows: u64) -> Vec<(i32, i32, i32)> {
+    let int = |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("an int"));
+    let mut rows = Vec::new();
+    let mut command = command(page_rows);
+    loop {
+        let page = shard.read(&command, u64::MAX).await.expect("a page");
+        let mut view = PageView::new(&page.bytes);
+        let mut k = 0;
+        while let Some(item) = view.next_item().expect("whole") {
+            match item {
+                PageItem::Partition { key, .. } => k = int(key),
+                PageItem::Static(_) => unreachable!("no statics"),
+                PageItem::Row(row) => {
+                    let c = clustering::components(row.clustering).next().map(int).expect("one component");
+                    rows.push((k, c, int(row.cells[0].value)));
+                }
+            }
+        }
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => break,
+        }
+    }
+    rows.sort_unstable();
+    rows
+}
+
+fn expected(ks: std::ops::Range<i32>) -> Vec<(i32, i32, i32)> {
+    ks.flat_map(|k| (0..3).map(move |c| (k, c, k * 10 + c))).collect()
+}
+
+async fn fill(shard: &Shard, ks: std::ops::Range<i32>) {
+    for k in ks {
+        write(shard, (0..3).map(|c| put(k, c, k * 10 + c)).collect()).await;
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_crash_flushed_or_not() {
+    for seed in 0..20 {
+        let sim = Simulation::new(seed, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            fill(&shard, 0..10).await;
+            shard.flush(None).await.expect("flushed");
+            fill(&shard, 10..20).await;
+            assert_eq!(all_rows(&shard, 7).await, expected(0..20));
+        })
+        .expect("runs");
+        sim.crash();
+        sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            assert_eq!(all_rows(&shard, 4).await, expected(0..20), "seed {seed}");
+            fill(&shard, 20..30).await;
+        })
+        .expect("runs");
+        sim.crash();
+        sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            assert_eq!(all_rows(&shard, 1000).await, expected(0..30), "seed {seed}");
+        })
+        .expect("runs");
+    }
+}
+
+#[test]
+fn what_was_deleted_stays_deleted_through_compaction_and_crash() {
+    for seed in 0..20 {
+        let sim = Simulation::new(seed, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let shard = start(io.clone()).await;
+            fill(&shard, 0..10).await;
+            shard.flush(None).await.expect("flushed");
+            for k in 0..5 {
+                write(&shard, vec![delete(k, io.wall_us() / 1_000_000 - 10)]).await;
+            }
+            shard.compact(None).await.expect("compacted");
+            let store = shard.store(TABLE).expect("the table");
+            assert_eq!(store.sstables().len(), 1);
+            assert_eq!(store.sstables()[0].statistics().tombstones, 0, "gc_grace is 0 and nothing older is left");
+            assert_eq!(all_rows(&shard, 3).await, expected(5..10));
+        })
+        .expect("runs");
+        sim.crash();
+        sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            assert_eq!(all_rows(&shard, 3).await, expected(5..10), "seed {seed}");
+        })
+        .expect("runs");
+    }
+}
+
+#[test]
+fn truncate_is_durable_and_later_writes_stay() {
+    for seed in 0..20 {
+        let sim = Simulation::new(seed, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            fill(&shard, 0..4).await;
+            shard.flush(None).await.expect("flushed");
+            fill(&shard, 4..8).await;
+            shard.truncate(TABLE).await.expect("truncated");
+            assert_eq!(all_rows(&shard, 10).await, []);
+            fill(&shard, 20..22).await;
+        })
+        .expect("runs");
+        sim.crash();
+        sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            assert_eq!(all_rows(&shard, 10).await, expected(20..22), "seed {seed}");
+        })
+        .expect("runs");
+    }
+}
+
+#[test]
+fn a_clean_stop_records_the_logs_end() {
+    let sim = Simulation::new(3, Faults::NONE);
+    sim.run_on_node(|io| async move {
+        let shard = start(io).await;
+        fill(&shard, 0..4).await;
+        shard.close().await.expect("closed");
+        let mut late = Write { mutations: vec![put(1, 1, 1)], ..Write::default() };
+        assert_eq!(shard.admit(&late, u64::MAX).await, Err(WriteError::Stopping));
+        assert_eq!(shard.apply(&mut late), Err(WriteError::Stopping));
+    })
+    .expect("runs");
+    sim.crash();
+    sim.run_on_node(|io| async move {
+        let shard = start(io).await;
+        assert!(shard.manifest.current().log_ends.contains_key(&StreamId(1)));
+        assert_eq!(all_rows(&shard, 10).await, expected(0..4));
+    })
+    .expect("runs");
+}
+
+#[test]
+fn a_batch_on_one_shard_is_one_record() {
+    let sim = Simulation::new(4, Faults::NONE);
+    sim.run_on_node(|io| async move {
+        let shard = start(io).await;
+        let before = shard.log().stats().records;
+        write(&shard, (0..5).map(|k| put(k, 0, k * 10)).collect()).await;
+        assert_eq!(shard.log().stats().records, before + 1);
+    })
+    .expect("runs");
+}
+
+#[test]
+fn a_snapshot_outlives_the_table() {
+    let sim = Simulation::new(5, Faults::NONE);
+    sim.run_on_node(|io| async move {
+        let shard = start(io.clone()).await;
+        fill(&shard, 0..2).await;
+        shard.snapshot("before", &[TABLE]).await.expect("linked");
+        shard.truncate(TABLE).await.expect("truncated");
+        let dir = config().snapshots_dir.join("before/ks").join(format!("t-{}", "09".repeat(16)));
+        assert_eq!(io.list_dir(&dir).await.expect("there").len(), 1);
+        shard.clear_snapshot(Some("before"), None).await.expect("cleared");
+        assert!(!io.exists(&config().snapshots_dir.join("before")).await.expect("no fault"));
+    })
+    .expect("runs");
+}

@@ -1,0 +1,291 @@
+//! Writes: admitted, logged, applied; visible on return, acknowledged as the sync mode promises.
+
+use std::rc::Rc;
+
+use crate::base::ids::{LogPosition, SegmentId, TimestampMicros};
+use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket};
+use crate::mutation::{MutationView, set_timestamp};
+use crate::shard::tables::{TableStore, bump};
+use crate::shard::{Shard, WriteError};
+
+/// Encoded mutations of partitions that this shard owns, under one timestamp.
+#[derive(Clone, Debug, Default)]
+pub struct Write {
+    pub mutations: Vec<Vec<u8>>,
+    /// `None`: the shard gives the next one.
+    pub timestamp: Option<TimestampMicros>,
+    /// A part of a batch that another shard coordinates: purges wait until that batch is complete.
+    pub hold_purges: bool,
+}
+
+/// A write that is visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    pub timestamp: TimestampMicros,
+    /// Behind its last record; `None` where nothing was logged (durable_writes = false).
+    pub logged: Option<LogPosition>,
+}
+
+impl Write {
+    pub fn bytes(&self) -> usize {
+        self.mutations.iter().map(Vec::len).sum()
+    }
+}
+
+/// What a batch's intent record holds for each mutation before its bytes: their length, little-endian, and whether it
+/// was applied here under the intent's position (1) or sent to its owner (0).
+const PART_HEAD_BYTES: usize = 5;
+
+impl Shard {
+    /// Waits until the write may start: memory, disk, a working log.
+    pub async fn admit(&self, write: &Write, deadline_ns: u64) -> Result<(), WriteError> {
+        self.admit_bytes(write.bytes(), deadline_ns).await
+    }
+
+    /// The same for so many bytes of mutations.
+    pub async fn admit_bytes(&self, bytes: usize, deadline_ns: u64) -> Result<(), WriteError> {
+        if self.stopping.get() {
+            return Err(WriteError::Stopping);
+        }
+        if bytes > self.config.mutation_bytes_max {
+            return Err(WriteError::TooLarge { bytes, bytes_max: self.config.mutation_bytes_max });
+        }
+        self.disk.check()?;
+        let needed = bytes as u64;
+        if self.memory.has_room(needed) {
+            return Ok(());
+        }
+        self.memory.wait_for_room(needed).await;
+        if self.io.now_ns() > deadline_ns { Err(WriteError::Overloaded) } else { Ok(()) }
+    }
+
+    /// The lowest timestamp that this shard would give now.
+    pub fn lowest_timestamp(&self) -> TimestampMicros {
+        self.clock.lowest(self.io.wall_us())
+    }
+
+    /// Logs and applies a write in one step that no read sees half done: one record, all of it or nothing. On `Busy`
+    /// nothing was done; wait for `log_room` and try again.
+    pub fn apply(&self, write: &mut Write) -> Result<Applied, WriteError> {
+        let timestamp = self.timestamp_of(write.timestamp);
+        for mutation in &mut write.mutations {
+            set_timestamp(mutation, timestamp);
+        }
+        let parts = write.mutations.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
+        let ticket = match parts.as_slice() {
+            [one] => self.log_mutation(one)?,
+            _ => {
+                let durable: Vec<&[u8]> =
+                    parts.iter().filter(|part| part.durable).map(|part| part.view.bytes()).collect();
+                if durable.is_empty() { None } else { Some(self.log_intent(&durable, &[], &parts)?) }
+            }
+        };
+        let position = ticket.map_or_else(|| self.log().position(), |ticket| ticket.position);
+        if write.hold_purges {
+            self.hold_purges(timestamp);
+        }
+        parts.iter().for_each(|part| self.apply_part(part, position));
+        Ok(Applied { timestamp, logged: ticket.map(|ticket| ticket.end) })
+    }
+
+    /// Logs the whole of a batch over several shards and applies this shard's own part. Its segment stays until
+    /// `complete_batches`. On `Busy` nothing was done.
+    pub fn begin_batch(
+        &self,
+        own: &[Vec<u8>],
+        others: &[&[u8]],
+        timestamp: TimestampMicros,
+    ) -> Result<Intent, WriteError> {
+        self.clock.observe(timestamp);
+        let parts = own.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
+        let local: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
+        let ticket = self.log_intent(&local, others, &parts)?;
+        self.keep_intent(self.log(), ticket.position, timestamp);
+        parts.iter().for_each(|part| self.apply_part(part, ticket.position));
+        Ok(Intent { position: ticket.position, end: ticket.end })
+    }
+
+    /// Logs that every part of these batches is durable, and lets go of their segments. On `Busy` those that were not
+    /// completed are given back.
+    pub fn complete_batches(&self, intents: &mut Vec<LogPosition>) -> Result<(), WriteError> {
+        while let Some(intent) = intents.last() {
+            let body = completion_body(*intent);
+            self.log().append(RecordKind::BatchCompletion, &[], &[&body]).map_err(log_error)?;
+            self.open_intents.borrow_mut().remove(intent);
+            intents.pop();
+        }
+        Ok(())
+    }
+
+    /// Waits until the log takes records again.
+    pub async fn log_room(&self) -> Result<(), WriteError> {
+        self.log().room().await.map_err(log_error)
+    }
+
+    /// Waits until a write is acknowledged as the sync mode promises.
+    pub async fn acknowledged(&self, applied: Applied) -> Result<(), WriteError> {
+        match applied.logged {
+            Some(position) => self.log().wait_acknowledged(position).await.map_err(log_error),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the log is synced up to `end`.
+    pub async fn synced(&self, end: LogPosition) -> Result<(), WriteError> {
+        self.log().wait_synced(end).await.map_err(log_error)
+    }
+
+    /// Syncs the log: all that was applied before is durable.
+    pub async fn sync(&self) -> Result<(), WriteError> {
+        self.log().sync().await.map(|_| ()).map_err(log_error)
+    }
+
+    fn timestamp_of(&self, given: Option<TimestampMicros>) -> TimestampMicros {
+        given.unwrap_or_else(|| self.clock.next(self.io.wall_us()))
+    }
+
+    fn part<'m>(&self, bytes: &'m [u8]) -> Result<Part<'m>, WriteError> {
+        let view = MutationView::parse(bytes).map_err(|error| WriteError::Malformed(error.to_string()))?;
+        let store = self.store(view.table()).ok_or(WriteError::UnknownTable(view.table()))?;
+        let durable = self.is_durable(&store);
+        Ok(Part { view, store, durable })
+    }
+
+    fn log_mutation(&self, part: &Part<'_>) -> Result<Option<Ticket>, WriteError> {
+        if !part.durable {
+            return Ok(None);
+        }
+        let bytes = part.view.bytes();
+        self.log().append(RecordKind::Mutation, &[part.table_ref()], &[bytes]).map(Some).map_err(log_error)
+    }
+
+    fn log_intent(&self, local: &[&[u8]], remote: &[&[u8]], own: &[Part<'_>]) -> Result<Ticket, WriteError> {
+        let references: Vec<TableRef> = own.iter().filter(|part| part.durable).map(Part::table_ref).collect();
+        let tagged = local.iter().map(|part| (1, part)).chain(remote.iter().map(|part| (0, part)));
+        let mut body = Vec::with_capacity(tagged.clone().map(|(_, part)| part.len() + PART_HEAD_BYTES).sum());
+        for (applied_here, part) in tagged {
+            write_intent_part(&mut body, applied_here, part);
+        }
+        self.log().append(RecordKind::BatchIntent, &references, &[&body]).map_err(log_error)
+    }
+
+    /// Keeps the intent's segment, and what a purge must know, until the batch is complete.
+    pub(super) fn keep_intent(&self, log: &Rc<CommitLog>, position: LogPosition, timestamp: TimestampMicros) {
+        let pin = log.pin(position);
+        self.open_intents.borrow_mut().insert(position, OpenIntent { pin, timestamp });
+    }
+
+    pub(super) fn apply_part(&self, part: &Part<'_>, position: LogPosition) {
+        let mut memtable = part.store.active.borrow_mut();
+        let before = memtable.bytes_allocated();
+        memtable.apply(&part.view, position);
+        self.memory.resize(before as u64, memtable.bytes_allocated() as u64);
+        bump(&part.store.counts.writes);
+    }
+}
+
+/// One mutation of a write, found to be right.
+pub(super) struct Part<'m> {
+    pub view: MutationView<'m>,
+    pub store: Rc<TableStore>,
+    pub durable: bool,
+}
+
+impl Part<'_> {
+    /// The schema version is that of the table as it is here: what the log can describe. The mutation's own may be
+    /// older, or (between two steps of a schema change) newer; column ids mean the same under all of them.
+    fn table_ref(&self) -> TableRef {
+        let table = self.store.table();
+        TableRef { table: table.id, schema_version: table.version }
+    }
+}
+
+/// What `Shard::begin_batch` logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    pub position: LogPosition,
+    /// Sync up to here before any part is sent away.
+    pub end: LogPosition,
+}
+
+/// A batch whose completion is not logged.
+pub(super) struct OpenIntent {
+    #[expect(dead_code, reason = "held: dropping it lets go of the segment")]
+    pub pin: Option<SegmentPin>,
+    /// What its parts may still write, so that no purge forgets a deletion of it.
+    pub timestamp: TimestampMicros,
+}
+
+/// The body of a completion record: the position of its intent.
+fn completion_body(intent: LogPosition) -> [u8; 12] {
+    let mut body = [0; 12];
+    body[..8].copy_from_slice(&intent.segment.0.to_le_bytes());
+    body[8..].copy_from_slice(&intent.offset_bytes.to_le_bytes());
+    body
+}
+
+/// The intent that a completion record names.
+pub(super) fn completed_intent(body: &[u8]) -> Option<LogPosition> {
+    let (segment, offset) = body.split_first_chunk::<8>()?;
+    let offset: [u8; 4] = offset.try_into().ok()?;
+    Some(LogPosition { segment: SegmentId(u64::from_le_bytes(*segment)), offset_bytes: u32::from_le_bytes(offset) })
+}
+
+fn write_intent_part(body: &mut Vec<u8>, applied_here: u8, part: &[u8]) {
+    let len = u32::try_from(part.len()).expect("a batch is at most half a segment");
+    body.extend_from_slice(&len.to_le_bytes());
+    body.push(applied_here);
+    body.extend_from_slice(part);
+}
+
+/// The mutations of a batch's intent record, each with whether it was applied under the intent's position; `None` at
+/// the first that its length belies.
+pub(super) fn intent_parts(mut body: &[u8]) -> impl Iterator<Item = Option<(bool, &[u8])>> {
+    std::iter::from_fn(move || {
+        if body.is_empty() {
+            return None;
+        }
+        let part = body.split_first_chunk::<PART_HEAD_BYTES>().and_then(|(head, rest)| {
+            let [a, b, c, d, applied_here] = *head;
+            let len = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
+            Some((applied_here == 1, rest.get(..len)?, rest.get(len..)?))
+        });
+        body = part.map_or(&[], |(_, _, rest)| rest);
+        Some(part.map(|(applied_here, part, _)| (applied_here, part)))
+    })
+}
+
+pub(super) fn log_error(error: LogError) -> WriteError {
+    match error {
+        LogError::Busy => WriteError::Busy,
+        LogError::NoSpace { .. } => WriteError::NoSpace(error.to_string()),
+        LogError::TooLarge { bytes, bytes_max } => WriteError::TooLarge { bytes, bytes_max },
+        LogError::Closed => WriteError::Stopping,
+        other => WriteError::LogFailed(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_gives_its_parts_back_and_a_lie_ends_it() {
+        let mut body = Vec::new();
+        let parts = [(true, b"one".as_slice()), (false, b""), (true, b"three")];
+        for (applied_here, part) in parts {
+            write_intent_part(&mut body, u8::from(applied_here), part);
+        }
+        assert_eq!(intent_parts(&body).collect::<Vec<_>>(), parts.map(Some));
+        body.extend_from_slice(&[9, 0, 0, 0, 1, 7]);
+        assert_eq!(intent_parts(&body).last(), Some(None));
+        assert_eq!(intent_parts(&[1]).collect::<Vec<_>>(), [None]);
+    }
+
+    #[test]
+    fn a_completion_names_its_intent() {
+        let intent = LogPosition { segment: SegmentId(7), offset_bytes: 4096 };
+        assert_eq!(completed_intent(&completion_body(intent)), Some(intent));
+        assert_eq!(completed_intent(&[0; 11]), None);
+    }
+}
