@@ -7,6 +7,9 @@ mod merge;
 mod run;
 mod strategy;
 
+#[cfg(test)]
+mod tests;
+
 pub use gate::{KeepAll, PurgeGate, oldest_in};
 pub use run::{Job, Outcome, compact};
 pub use strategy::{Chosen, CompactionOptionError, SizeTiered, all, of_option, pending, size_tiered};

@@ -79,6 +79,11 @@ impl BlockCache {
         Some(slot.block.clone())
     }
 
+    /// Whether a block is there, without using it.
+    pub fn contains(&self, sstable: SSTableId, offset_bytes: u64) -> bool {
+        self.map.borrow().contains_key(&Key { sstable, offset_bytes })
+    }
+
     /// Adds a block. Where another read loaded it meanwhile, that one stays and is given back.
     pub fn insert(&self, sstable: SSTableId, block: Rc<Block>) -> Rc<Block> {
         let key = Key { sstable, offset_bytes: block.offset_bytes() };

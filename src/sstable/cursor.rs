@@ -58,9 +58,9 @@ impl<'a> SSTableCursor<'a> {
         reversed: bool,
     ) -> Result<Option<Self>, ReadStop> {
         // Static rows stand with the partition's start alone; without any, the walk can begin where its slice does.
-        let first = if reversed { slices.last().map(|slice| &slice.end) } else { slices.first().map(|s| &s.start) };
+        let first = if reversed { slices.last().map(end_of) } else { slices.first().map(start_of) };
         let within = match first {
-            Some(position) if reader.statistics().static_rows == 0 => Within::At(position.borrow()),
+            Some(position) if reader.statistics().static_rows == 0 => Within::At(position),
             _ => Within::Head,
         };
         let Some(place) = reader.find(view, &Place { token, key, within })? else { return Ok(None) };
@@ -104,7 +104,7 @@ impl<'a> SSTableCursor<'a> {
 
     /// Goes to where the slice begins in the walk's direction. The change to give first, where a deletion is open there.
     fn place(&mut self, slice: &'a Slice) -> Result<Option<RangeChange<'a>>, ReadStop> {
-        let edge = if self.reversed { slice.end.borrow() } else { slice.start.borrow() };
+        let edge = if self.reversed { end_of(slice) } else { start_of(slice) };
         self.go_to(edge)?;
         let (block, order) = (self.part.block, self.reader.order());
         // The first entry at or after the edge (reversed: after it).
@@ -156,13 +156,16 @@ impl<'a> SSTableCursor<'a> {
         let found = self.reader.find(self.view, &place)?;
         match found {
             Some(found) if found == self.part.place => Ok(()),
-            Some(found) => self.enter(found),
+            Some(found) => {
+                let block = self.reader.data_block(self.view, found)?;
+                self.enter(found, block)
+            }
             None => Err(self.part.block.damage("the index has lost the block of a partition")),
         }
     }
 
-    fn enter(&mut self, place: IndexPlace) -> Result<(), ReadStop> {
-        let block = self.reader.data_block(self.view, place)?;
+    /// Makes `part` the partition's entries in this block.
+    fn enter(&mut self, place: IndexPlace, block: &'a Block) -> Result<(), ReadStop> {
         let key = HeadKey { token: self.head.token, key: self.head.key };
         let n = block.head_at_or_after(key)?;
         if n == block.heads() || block.head_key(n)? != key {
@@ -181,7 +184,8 @@ impl<'a> SSTableCursor<'a> {
             let Some(place) = self.reader.previous_place(self.view, self.part.place)? else {
                 return Err(self.part.block.damage("a partition that goes on from no block"));
             };
-            self.enter(place)?;
+            let block = self.reader.data_block_ahead(self.view, place, true)?;
+            self.enter(place, block)?;
             self.at = self.part.high;
             return Ok(true);
         }
@@ -193,7 +197,8 @@ impl<'a> SSTableCursor<'a> {
         if first.token != self.head.token || first.key != self.head.key {
             return Ok(false);
         }
-        self.enter(place)?;
+        let block = self.reader.data_block_ahead(self.view, place, false)?;
+        self.enter(place, block)?;
         self.at = self.part.low;
         Ok(true)
     }
@@ -209,8 +214,8 @@ impl<'a> SSTableCursor<'a> {
                 return Ok(None);
             };
             let block = self.part.block;
-            let (far, kind) = (if self.reversed { &slice.start } else { &slice.end }, block.kind(n)?);
-            let mut beyond = self.reader.order().compare(position(block, n)?, far.borrow());
+            let (far, kind) = (if self.reversed { start_of(slice) } else { end_of(slice) }, block.kind(n)?);
+            let mut beyond = self.reader.order().compare(position(block, n)?, far);
             beyond = if self.reversed { beyond.reverse() } else { beyond };
             if beyond.is_gt() || (beyond.is_eq() && kind == EntryKind::Change) {
                 return Ok(None);
@@ -255,7 +260,7 @@ impl<'a> PartitionCursor<'a> for SSTableCursor<'a> {
             self.slices_done += 1;
             if !self.open.is_live() {
                 self.open = DeletionTime::LIVE;
-                let end = if self.reversed { slice.start.borrow() } else { slice.end.borrow() };
+                let end = if self.reversed { start_of(slice) } else { end_of(slice) };
                 return Ok(Some(Fragment::Change(RangeChange { position: end, deletion: DeletionTime::LIVE })));
             }
         }
@@ -266,6 +271,18 @@ impl<'a> PartitionCursor<'a> for SSTableCursor<'a> {
 fn part_of<'a>(place: IndexPlace, block: &'a Block, n: usize, head: &Head<'a>) -> Part<'a> {
     let Range { start: low, end: high } = block.partition_entries(n);
     Part { block, place, low, high, continued: head.continued, open: head.open }
+}
+
+/// Where a slice starts: between rows, so that a change there never shares a row's place.
+fn start_of(slice: &Slice) -> Position<'_> {
+    let Position { prefix, weight } = slice.start.borrow();
+    Position { prefix, weight: if weight == 0 { -1 } else { weight } }
+}
+
+/// Where a slice ends, likewise.
+fn end_of(slice: &Slice) -> Position<'_> {
+    let Position { prefix, weight } = slice.end.borrow();
+    Position { prefix, weight: if weight == 0 { 1 } else { weight } }
 }
 
 fn position(block: &Block, n: usize) -> Result<Position<'_>, ReadStop> {

@@ -6,6 +6,7 @@
 #![doc = include_str!("FORMAT.md")]
 
 mod block;
+mod builder;
 mod cache;
 mod compression;
 mod cursor;
@@ -25,6 +26,9 @@ mod scanner;
 mod statistics;
 mod verify;
 mod writer;
+
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use cache::{BlockCache, CacheStats};
 pub use compression::{BLOCK_BYTES_DEFAULT, Compression, CompressionOptionError};

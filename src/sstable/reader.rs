@@ -23,6 +23,9 @@ use crate::sstable::scan::SSTableScan;
 use crate::sstable::statistics::Statistics;
 use crate::sstable::writer::SSTableInfo;
 
+/// Blocks that a walk asks for beyond the one it misses.
+const BLOCKS_AHEAD: usize = 3;
+
 /// What a read sees blocks through. All of it outlives the read's cursors.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
@@ -175,6 +178,29 @@ impl Reader {
     pub(crate) fn data_block<'a>(&'a self, view: View<'a>, at: IndexPlace) -> Result<&'a Block, ReadStop> {
         let entry = self.index_entry(view, at)?;
         self.block(view, FrameKind::Data, entry)
+    }
+
+    /// The same for a walk that goes on to the blocks after (`reversed`: before) it: where this one is missing, the next
+    /// few are asked for with it.
+    pub(crate) fn data_block_ahead<'a>(
+        &'a self,
+        view: View<'a>,
+        at: IndexPlace,
+        reversed: bool,
+    ) -> Result<&'a Block, ReadStop> {
+        let found = self.data_block(view, at);
+        if matches!(found, Err(ReadStop::Miss)) {
+            let leaf = self.leaf(view, at.leaf)?;
+            let ahead = 1..=BLOCKS_AHEAD;
+            let next = |n| if reversed { at.entry.checked_sub(n) } else { Some(at.entry + n) };
+            for entry in ahead.filter_map(next).filter(|entry| *entry < leaf.entries()) {
+                let handle = index_entry(leaf, entry)?.handle;
+                if !view.cache.contains(self.info.id, handle.offset_bytes) {
+                    view.misses.note(self.info.id, &self.file, &self.name, FrameKind::Data, handle);
+                }
+            }
+        }
+        found
     }
 
     pub(crate) fn index_entry<'a>(&'a self, view: View<'a>, at: IndexPlace) -> Result<IndexEntry<'a>, ReadStop> {

@@ -100,7 +100,7 @@ impl<'a> SSTableScan<'a> {
             return Ok(State::At { place, block, head });
         }
         let Some(place) = self.reader.next_place(self.view, place)? else { return Ok(State::Done) };
-        let block = self.reader.data_block(self.view, place)?;
+        let block = self.reader.data_block_ahead(self.view, place, false)?;
         if block.heads() == 0 {
             return Err(block.damage("a block without a partition"));
         }
