@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::live::LiveSegment;
-use super::log::{CommitLog, State};
+use super::log::CommitLog;
 use super::segment::{self, ReadySegment};
+use super::state::State;
 use crate::base::ids::SegmentId;
 use crate::io::IoError;
 

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::config::{SyncMethod, SyncMode};
-use super::log::{Block, CommitLog};
+use super::log::CommitLog;
+use super::state::Block;
 use crate::base::plants::Plant;
 use crate::io::{AlignedBuf, IoError};
 
