@@ -17,6 +17,7 @@ use crate::schema::{ClusteringOrder, Table};
 mod apply;
 mod arena;
 mod cursor;
+mod evacuate;
 #[cfg(test)]
 mod model_tests;
 mod partitions;
@@ -26,6 +27,7 @@ mod tree;
 
 pub use arena::SlabPool;
 pub use cursor::MemtableCursor;
+pub use evacuate::Evacuation;
 pub use partitions::PartitionBound;
 
 /// What a memtable holds, in numbers.
@@ -130,6 +132,11 @@ impl Memtable {
     /// Bytes in use by what was overwritten or deleted since.
     pub fn bytes_dead(&self) -> usize {
         self.arena.dead_bytes()
+    }
+
+    /// Whether more than half of what is in use is dead, so that an `Evacuation` frees more than it copies.
+    pub fn is_mostly_dead(&self) -> bool {
+        self.bytes_dead() > self.bytes_live()
     }
 
     /// Whether the partition is here, so that a purge elsewhere must heed `stats().timestamp_min`.

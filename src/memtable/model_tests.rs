@@ -96,6 +96,24 @@ proptest! {
         prop_assert!(dropped || (live, used) == (backwards.bytes_live(), backwards.arena.used_bytes()));
     }
 
+    /// An evacuation in steps of any size loses nothing, with the two read together at every step.
+    #[test]
+    fn evacuation_keeps_what_is_read(
+        ops in prop::collection::vec(any_op(), 1..30),
+        budget_bytes in 1usize..2_000,
+        slices in any_slices(),
+    ) {
+        let (old, mut new) = (filled(&ops), memtable());
+        let want = expect(&ops, &slices);
+        let mut evacuation = Evacuation::new();
+        while !evacuation.step(&old, &mut new, budget_bytes) {
+            prop_assert_eq!(&read(&[&old, &new], &slices, false), &want);
+        }
+        prop_assert_eq!(&read(&[&new], &slices, false), &want);
+        prop_assert!(new.bytes_live() <= old.bytes_live());
+        prop_assert_eq!((new.stats().log_min, new.stats().timestamp_min), (Some(at(0)), old.stats().timestamp_min));
+    }
+
     /// Writes divided between two memtables and merged are the writes in one.
     #[test]
     fn two_memtables_merged_are_one(
@@ -184,6 +202,33 @@ fn an_overwrite_of_equal_size_takes_no_memory() {
     assert_eq!((memtable.arena.used_bytes(), memtable.bytes_dead()), (used, 0));
     apply(&mut memtable, &write(100, b"much longer than before"));
     assert!(memtable.bytes_dead() > 0);
+}
+
+/// Collections overwritten again and again leave dead bytes, which an evacuation leaves behind, partition by partition.
+#[test]
+fn an_evacuation_frees_what_is_dead() {
+    let (mut old, mut new) = (memtable(), memtable());
+    let row = prefix(&[0, 0]);
+    for timestamp in (0..2_000).step_by(2) {
+        let mut bytes = Vec::new();
+        let key = (timestamp % 100).to_string();
+        let mut builder = MutationBuilder::begin(&mut bytes, TABLE, 1, key.as_bytes());
+        builder.row(&row).complex_deletion(COLLECTION, Stamp::At(timestamp), 0);
+        for n in 0..20 {
+            builder.cell(COLLECTION, Some(&[n]), Stamp::At(timestamp + 1), None, &vec![n; timestamp as usize % 50]);
+        }
+        apply(&mut old, &bytes);
+    }
+    assert!(old.is_mostly_dead());
+    let mut evacuation = Evacuation::new();
+    let mut steps = 1;
+    while !evacuation.step(&old, &mut new, 4_096) {
+        steps += 1;
+    }
+    assert!(steps > 5, "{steps} steps");
+    assert!(!new.is_mostly_dead());
+    assert_eq!(new.stats().partitions, old.stats().partitions);
+    assert!(new.bytes_live() + new.bytes_dead() < old.bytes_live() + old.bytes_dead());
 }
 
 #[test]

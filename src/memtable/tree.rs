@@ -33,7 +33,7 @@ struct Step {
 /// A place in a tree: from the root to a position in a leaf, which may be the leaf's end. Valid until the tree changes.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
-    steps: SmallVec<[Step; 4]>,
+    steps: SmallVec<[Step; 6]>,
 }
 
 /// Finds where an element stands or would stand; `compare` orders the element it is given against the sought one. Whether

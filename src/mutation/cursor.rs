@@ -15,7 +15,8 @@ pub struct PartitionStart<'a> {
 }
 
 /// From this position on (in the direction of the walk), rows are under this range deletion; `LIVE` ends it. It stands
-/// between rows: its weight is never 0 (`RangeChange::opening` and `closing` turn a slice's bound into such a position).
+/// between rows. Only where a walk starts or ends at a row may a source give that row's own position for it; a `Merge` puts
+/// it beside the row (`RangeChange::opening` and `closing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeChange<'a> {
     pub position: Position<'a>,

@@ -35,6 +35,20 @@ struct Source<'a, C> {
     open: DeletionTime,
 }
 
+impl<'a, C: PartitionCursor<'a>> Source<'a, C> {
+    /// Reads the next head. A change that a source gives at a row, where its slice starts or ends, is put beside it.
+    fn advance(&mut self, reversed: bool) -> Result<(), ReadStop> {
+        self.head = self.cursor.next()?;
+        if let Some(Fragment::Change(change)) = &mut self.head
+            && change.position.weight == 0
+        {
+            let beside = if change.deletion.is_live() { RangeChange::closing } else { RangeChange::opening };
+            change.position = beside(change.position, reversed);
+        }
+        Ok(())
+    }
+}
+
 impl<'a, 'o, C: PartitionCursor<'a>> Merge<'a, 'o, C> {
     /// Over cursors of the same partition, opened with the same slices in the same direction.
     ///
@@ -53,7 +67,7 @@ impl<'a, 'o, C: PartitionCursor<'a>> Merge<'a, 'o, C> {
             let mut merged: Option<PartitionStart<'a>> = None;
             for source in &mut self.sources {
                 let start = source.cursor.start()?;
-                source.head = source.cursor.next()?;
+                source.advance(self.reversed)?;
                 match &mut merged {
                     None => merged = Some(start),
                     Some(merged) => merge_starts(merged, start),
@@ -90,8 +104,9 @@ impl<'a, 'o, C: PartitionCursor<'a>> Merge<'a, 'o, C> {
     /// Takes the head of `at` and reads its next.
     fn take(&mut self, at: usize) -> Result<Fragment<'a>, ReadStop> {
         let source = &mut self.sources[at];
-        let next = source.cursor.next()?;
-        Ok(std::mem::replace(&mut source.head, next).expect("only sources with a head are taken"))
+        let head = source.head.take().expect("only sources with a head are taken");
+        source.advance(self.reversed)?;
+        Ok(head)
     }
 
     /// Reconciles into `row` the same row of the sources after `first`.
@@ -180,7 +195,7 @@ mod tests {
     use crate::mutation::cell::{Cell, NEVER_S};
     use crate::mutation::owned::{OwnedFragment, OwnedPartition, OwnedRow};
     use crate::mutation::read::{OwnedPosition, Slice};
-    use crate::mutation::testing::{Found, KEY, Op, any_op, collect, encode, expect, order, prefix};
+    use crate::mutation::testing::{Found, KEY, Op, Part, any_op, collect, encode, expect, order, prefix};
     use crate::mutation::view::{Item, MutationView};
     use proptest::prelude::*;
 
@@ -266,6 +281,31 @@ mod tests {
         first.shadow(DeletionTime::LIVE);
         assert_eq!(first.cells.len(), 2);
         assert_eq!(first.complex_deletion(column), deletion(4));
+    }
+
+    /// A source may give a change at the very row where its slice starts or ends; the row is within all the same.
+    #[test]
+    fn changes_at_a_slices_own_row_stand_beside_it() {
+        let (order, key) = (order(), prefix(&[1, 1]));
+        let row = Op::Row { key: Some((1, 1)), parts: vec![Part::Liveness(3, None)] };
+        for reversed in [false, true] {
+            let change = |deletion| OwnedFragment::Change {
+                position: OwnedPosition { prefix: key.clone(), weight: 0 },
+                deletion,
+            };
+            let mut covering = source(&row, &order, reversed);
+            covering.fragments = vec![change(deletion(5)), change(DeletionTime::LIVE)];
+            for sources in
+                [[source(&row, &order, reversed), covering.clone()], [covering, source(&row, &order, reversed)]]
+            {
+                let mut merge = Merge::new(&order, reversed, sources.iter().map(OwnedPartition::cursor));
+                let mut weights = Vec::new();
+                while let Some(fragment) = merge.next().unwrap() {
+                    weights.push(fragment.position().weight);
+                }
+                assert_eq!(weights, if reversed { [1, -1] } else { [-1, 1] });
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![doc = include_str!("FORMAT.md")]
 
 pub mod cell;
+pub mod counter;
 pub mod cursor;
 pub mod digest;
 pub mod encode;
@@ -21,5 +22,8 @@ pub use cell::{Cell, DeletionTime, Liveness, NEVER_S, NO_TIMESTAMP};
 pub use cursor::{Fragment, PartitionCursor, PartitionStart, RangeChange, ReadStop};
 pub use encode::{MutationBuilder, set_timestamp, timestamp};
 pub use entry::{Entry, Stamp};
+pub use live::LiveRows;
+pub use merge::Merge;
+pub use purge::{Purge, Purger};
 pub use row::Row;
 pub use view::{Item, MutationError, MutationView};

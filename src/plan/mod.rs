@@ -1,5 +1,7 @@
 //! From a statement and a schema to what a replica is asked. Pure: clocks and random numbers come in with the request.
 
+pub mod functions;
+
 use std::rc::Rc;
 
 use crate::base::ids::Token;

@@ -335,3 +335,68 @@ impl fmt::Display for CqlType {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udt(fields: Vec<(String, CqlType)>) -> CqlType {
+        CqlType::Udt(Box::new(UdtType { keyspace: "ks".into(), name: "Ty".into(), fields }))
+    }
+
+    #[test]
+    fn spellings() {
+        let nested = CqlType::map(CqlType::Text, CqlType::list(CqlType::Int).freeze());
+        assert_eq!(nested.to_string(), "map<text, frozen<list<int>>>");
+        assert_eq!(CqlType::tuple([CqlType::list(CqlType::Int)]).to_string(), "frozen<tuple<frozen<list<int>>>>");
+        assert_eq!(CqlType::vector(CqlType::Float, 3).to_string(), "vector<float, 3>");
+        assert_eq!(udt(vec![]).freeze().to_string(), "frozen<\"Ty\">");
+        assert_eq!(quote_name("a\"b"), "\"a\"\"b\"");
+        assert_eq!(quote_name("a_1"), "a_1");
+        assert_eq!(quote_name(""), "\"\"");
+        for ty in CqlType::NATIVE {
+            assert_eq!(CqlType::native(&ty.to_string()), Some(ty));
+        }
+    }
+
+    #[test]
+    fn freezing_goes_all_the_way_down_and_is_done_once() {
+        let list = CqlType::list(CqlType::list(CqlType::Int));
+        let frozen = list.clone().freeze();
+        assert_eq!(frozen.to_string(), "frozen<list<frozen<list<int>>>>");
+        assert_eq!(frozen.clone().freeze(), frozen);
+        assert!(list.is_multi_cell() && !frozen.is_multi_cell() && frozen.is_collection());
+        assert!(CqlType::tuple([CqlType::Int]).is_frozen());
+        assert_eq!(frozen.unfrozen(), &CqlType::list(CqlType::list(CqlType::Int).freeze()));
+    }
+
+    #[test]
+    fn what_types_hold() {
+        let deep = CqlType::map(CqlType::Int, CqlType::tuple([CqlType::Duration]));
+        assert!(deep.contains_duration());
+        assert!(!CqlType::map(CqlType::Int, CqlType::Text).contains_duration());
+        let held = CqlType::list(udt(vec![]).freeze());
+        assert!(held.references_udt("ks", "Ty") && !held.references_udt("ks", "ty"));
+        assert_eq!(udt(vec![("a".into(), CqlType::Int)]).as_udt().and_then(|udt| udt.field_index("a")), Some(0));
+    }
+
+    #[test]
+    fn lengths_in_vectors() {
+        assert_eq!(CqlType::vector(CqlType::vector(CqlType::Int, 2), 3).fixed_len(), Some(24));
+        for ty in [CqlType::TinyInt, CqlType::SmallInt, CqlType::Date, CqlType::Time, CqlType::Text, CqlType::Counter] {
+            assert_eq!(ty.fixed_len(), None);
+        }
+    }
+
+    #[test]
+    fn what_may_be_read_as_what() {
+        let compatible = |a: &CqlType, b: &CqlType| a.is_value_compatible_with(b);
+        assert!(compatible(&CqlType::Text, &CqlType::Ascii) && !compatible(&CqlType::Ascii, &CqlType::Text));
+        assert!(compatible(&CqlType::Varint, &CqlType::Int) && !compatible(&CqlType::BigInt, &CqlType::Int));
+        assert!(compatible(&CqlType::Uuid, &CqlType::TimeUuid) && !compatible(&CqlType::TimeUuid, &CqlType::Uuid));
+        assert!(compatible(&CqlType::list(CqlType::Text).freeze(), &CqlType::list(CqlType::Ascii)));
+        assert!(compatible(&CqlType::tuple([CqlType::Int, CqlType::Int]), &CqlType::tuple([CqlType::Int])));
+        assert!(!compatible(&CqlType::tuple([CqlType::Int]), &CqlType::tuple([CqlType::Int, CqlType::Int])));
+        assert!(!compatible(&CqlType::vector(CqlType::Float, 2), &CqlType::vector(CqlType::Float, 3)));
+    }
+}
