@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(exp(&of("-1e10")), Err("Underflow".to_owned()));
         assert_eq!(ln(&of("0")), Err("Natural log of number zero or less".to_owned()));
         assert_eq!(log10(&of("-1")), Err("Log10 of number zero or less".to_owned()));
-        assert!(ln(&of("1e2147483647")).unwrap().to_string().starts_with("4944763833.0306873747955659027206824"));
+        assert_eq!(ln(&of("1e2147483647")).unwrap().to_string(), "4944763833.0306873747995659027204");
         assert_eq!(ln(&of("1e-2147483647")).unwrap().unscaled.sign(), Sign::Minus);
     }
 
