@@ -1,6 +1,13 @@
 //! From a statement and a schema to what a replica is asked. Pure: clocks and random numbers come in with the request.
 
+pub mod data_type;
 pub mod functions;
+pub mod markers;
+pub mod names;
+pub mod prepared;
+pub mod term;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::rc::Rc;
 
@@ -8,6 +15,9 @@ use crate::base::ids::Token;
 use crate::protocol::Consistency;
 use crate::schema::Table;
 use crate::types::CqlType;
+
+pub use prepared::{Prepared, prepare};
+pub use term::{Binding, Bound, Scope, Term};
 
 /// What a request knows beside its statement and values.
 #[derive(Clone, Copy, Debug)]
@@ -67,4 +77,16 @@ pub struct WritePlan {
     /// The client's timestamp; `None`: the owner gives one.
     pub timestamp: Option<i64>,
     pub warnings: Vec<String>,
+}
+
+/// What executing a statement comes to.
+#[derive(Debug)]
+pub enum Plan {
+    Write(WritePlan),
+    /// The text goes to the shard that owns the schema, which plans it there.
+    Ddl,
+    Truncate(Rc<Table>),
+    Use(String),
+    /// Nothing is to be done.
+    Void,
 }

@@ -1,0 +1,195 @@
+//! Terms made ready: what a value of a statement means for what receives it (`prepare`), and what it is once the bind
+//! variables are known (`bind`).
+//!
+//! Every term has a receiver: a column, an element of one, an argument of a function. The receiver's type decides
+//! what a constant means, and its name stands in errors and names the bind variable that takes its place.
+
+mod bind;
+mod prepare;
+mod raw;
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use crate::plan::functions::Function;
+use crate::plan::markers::Markers;
+use crate::plan::{ColumnSpec, Context};
+use crate::protocol::{CqlError, Value};
+use crate::schema::{Column, Schema, Table};
+use crate::types::CqlType;
+
+pub use raw::{RawTerm, assignment, compatible_type};
+
+/// What surrounds the terms of a statement while it is prepared.
+#[derive(Debug)]
+pub struct Scope<'s> {
+    pub schema: &'s Schema,
+    /// Where user types of type hints are looked up.
+    pub keyspace: &'s str,
+    /// The statement's table, whose partition key `token()` takes.
+    pub table: Option<&'s Table>,
+    pub markers: &'s mut Markers,
+}
+
+/// A term ready for binding.
+#[derive(Clone, Debug)]
+pub struct Term {
+    pub(super) ty: CqlType,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Null,
+    Constant(Vec<u8>),
+    /// A constant whose text means another value at each moment (`'now'`), with the receiver's name.
+    Moment {
+        text: String,
+    },
+    Marker(usize),
+    List(Vec<Term>),
+    Set(Vec<Term>),
+    /// Sorted and made unique when bound.
+    Map(Vec<(Term, Term)>),
+    Tuple(Vec<Term>),
+    /// A user type: each field, named for errors; `None` where the literal leaves it out.
+    UserType(Vec<Option<Term>>),
+    Vector(Vec<Term>),
+    /// The token of a partition key of these parts.
+    Token(Vec<Term>),
+    Call(Box<Call>),
+}
+
+/// A call of a function on terms.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub function: Function,
+    pub arguments: Vec<Term>,
+}
+
+/// A term's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound<'a> {
+    Null,
+    Unset,
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl<'a> Bound<'a> {
+    /// The bytes, where it is neither null nor unset.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Bound::Bytes(bytes) => Some(bytes),
+            Bound::Null | Bound::Unset => None,
+        }
+    }
+
+    pub fn is_unset(&self) -> bool {
+        matches!(self, Bound::Unset)
+    }
+
+    fn owned(bytes: Vec<u8>) -> Bound<'a> {
+        Bound::Bytes(Cow::Owned(bytes))
+    }
+}
+
+/// What terms are bound with: the values of the bind variables, and the moment and randomness of the request. Each
+/// use of randomness gets bits of its own.
+#[derive(Debug)]
+pub struct Binding<'v> {
+    pub values: &'v [Value<'v>],
+    context: Context,
+    uses: &'v Cell<u64>,
+}
+
+impl<'v> Binding<'v> {
+    /// `uses` counts on over all statements of a request.
+    pub fn new(values: &'v [Value<'v>], context: Context, uses: &'v Cell<u64>) -> Binding<'v> {
+        Binding { values, context, uses }
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Takes `count` numbers that nothing else of this request gets: the first of them.
+    pub fn take_numbers(&self, count: u64) -> u64 {
+        let first = self.uses.get();
+        self.uses.set(first + count);
+        first
+    }
+
+    /// A context whose random bits no other call has.
+    pub fn fresh_context(&self) -> Context {
+        let number = self.take_numbers(1);
+        let random = self.context.random.map(|word| mixed(word.wrapping_add(number.wrapping_mul(GOLDEN))));
+        Context { random, ..self.context }
+    }
+}
+
+/// 2^64 divided by the golden ratio: steps of it visit all words evenly (Steele, Lea, Flood: SplitMix).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64's output function.
+fn mixed(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+impl ColumnSpec {
+    /// A column of a table as the receiver of a value.
+    pub fn of_column(table: &Table, column: &Column) -> ColumnSpec {
+        ColumnSpec {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            name: column.name.clone(),
+            ty: column.ty.clone(),
+        }
+    }
+
+    /// The same place under another name and type, such as `value(l)`.
+    pub fn renamed(&self, name: impl Into<String>, ty: CqlType) -> ColumnSpec {
+        ColumnSpec { keyspace: self.keyspace.clone(), table: self.table.clone(), name: name.into(), ty }
+    }
+
+    /// What an element of this list, set or vector, or a value of this map, goes into.
+    pub fn value_spec(&self, ty: &CqlType) -> ColumnSpec {
+        self.renamed(format!("value({})", self.name), ty.clone())
+    }
+
+    /// What a key of this map goes into.
+    pub fn key_spec(&self, ty: &CqlType) -> ColumnSpec {
+        self.renamed(format!("key({})", self.name), ty.clone())
+    }
+
+    /// What an index into this list goes into.
+    pub fn index_spec(&self) -> ColumnSpec {
+        self.renamed(format!("idx({})", self.name), CqlType::Int)
+    }
+
+    /// What the whole list of an `IN ?` goes into.
+    pub fn in_spec(&self) -> ColumnSpec {
+        self.renamed(format!("in({})", self.name), CqlType::list(self.ty.clone()))
+    }
+}
+
+impl Term {
+    /// The type of the receiver, which the bytes of the value have.
+    pub fn ty(&self) -> &CqlType {
+        &self.ty
+    }
+
+    /// Whether the value is written in the statement: no variable, no function of the moment.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.kind, Kind::Null | Kind::Constant(_))
+    }
+
+    fn new(ty: &CqlType, kind: Kind) -> Term {
+        Term { ty: ty.clone(), kind }
+    }
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> CqlError {
+    CqlError::invalid(message)
+}

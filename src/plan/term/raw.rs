@@ -1,0 +1,201 @@
+//! Terms as parsed, asked how well they fit: Cassandra's `testAssignment` and `getCompatibleTypeIfKnown`.
+
+use std::fmt;
+
+use crate::cql::ast::{self, LiteralKind};
+use crate::plan::data_type;
+use crate::plan::functions::{self, Argument, Function, Operator, type_assignment};
+use crate::protocol::CqlError;
+use crate::schema::{Schema, Table};
+use crate::types::literal::{self, Assignment};
+use crate::types::{CqlType, UdtType};
+
+use super::invalid;
+use super::prepare::{self, Resolved};
+
+/// A parsed term with what its names mean: an argument of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTerm<'a> {
+    pub term: &'a ast::Term,
+    pub schema: &'a Schema,
+    pub keyspace: &'a str,
+    pub table: Option<&'a Table>,
+}
+
+impl fmt::Display for RawTerm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.term.fmt(f)
+    }
+}
+
+impl Argument for RawTerm<'_> {
+    fn assignment(&self, parameter: &CqlType) -> Assignment {
+        assignment(*self, parameter).unwrap_or(Assignment::No)
+    }
+
+    fn compatible_type(&self) -> Option<CqlType> {
+        compatible_type(*self)
+    }
+
+    fn is_marker(&self) -> bool {
+        matches!(self.term, ast::Term::Marker(_))
+    }
+
+    fn list_literal_len(&self) -> Option<usize> {
+        match self.term {
+            ast::Term::List(items) => Some(items.len()),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> RawTerm<'a> {
+    /// Another term that stands in the same surroundings.
+    pub fn with(self, term: &'a ast::Term) -> RawTerm<'a> {
+        RawTerm { term, ..self }
+    }
+}
+
+/// A parsed constant as the types know it.
+pub(super) fn literal(constant: &ast::Literal) -> literal::Literal<'_> {
+    let kind = match constant.kind {
+        LiteralKind::String => literal::LiteralKind::String,
+        LiteralKind::Integer => literal::LiteralKind::Integer,
+        LiteralKind::Float => literal::LiteralKind::Float,
+        LiteralKind::Boolean => literal::LiteralKind::Boolean,
+        LiteralKind::Uuid => literal::LiteralKind::Uuid,
+        LiteralKind::Hex => literal::LiteralKind::Hex,
+        LiteralKind::Duration => literal::LiteralKind::Duration,
+    };
+    literal::Literal::new(kind, &constant.text)
+}
+
+/// How well a term fits a receiver. The error is of a list where none can stand, which Cassandra throws out of its
+/// test.
+pub fn assignment(raw: RawTerm<'_>, receiver: &CqlType) -> Result<Assignment, CqlError> {
+    let all = |items: &mut dyn Iterator<Item = (&ast::Term, &CqlType)>| {
+        let mut worst = None;
+        for (item, ty) in items {
+            let fit = assignment(raw.with(item), ty)?;
+            if fit == Assignment::No {
+                return Ok(fit);
+            }
+            worst = Some(worst.unwrap_or(fit).min(fit));
+        }
+        Ok(worst.unwrap_or(Assignment::Weak))
+    };
+    match (raw.term, receiver.unfrozen()) {
+        (ast::Term::Literal(constant), _) => Ok(literal(constant).assignable_to(receiver)),
+        (ast::Term::Null, CqlType::Counter) => Ok(Assignment::No),
+        (ast::Term::Null | ast::Term::Marker(_), _) => Ok(Assignment::Weak),
+        (ast::Term::List(items), CqlType::List(element)) => all(&mut items.iter().map(|item| (item, &**element))),
+        (ast::Term::List(items), CqlType::Vector(element, dimensions)) => {
+            if items.len() != usize::from(*dimensions) {
+                return Ok(Assignment::No);
+            }
+            all(&mut items.iter().map(|item| (item, &**element)))
+        }
+        (ast::Term::List(_), _) => Err(not_a_list(receiver)),
+        (ast::Term::Set(items), CqlType::Set(element)) => all(&mut items.iter().map(|item| (item, &**element))),
+        (ast::Term::Set(items), CqlType::Map(..)) if items.is_empty() => Ok(Assignment::Weak),
+        (ast::Term::Map(entries), CqlType::Map(key, value)) => {
+            let keys = entries.iter().flat_map(|(k, v)| [(k, &**key), (v, &**value)]);
+            all(&mut keys.into_iter())
+        }
+        (ast::Term::UserType(fields), CqlType::Udt(udt)) => user_type_assignment(raw, fields, udt),
+        (ast::Term::Tuple(items), CqlType::Tuple(types)) => {
+            if items.len() > types.len() {
+                return Ok(Assignment::No);
+            }
+            Ok(all(&mut items.iter().zip(types))?.min(Assignment::Weak))
+        }
+        (ast::Term::TypeHint { data_type, .. }, _) => {
+            let ty = data_type::resolve(data_type, raw.schema, raw.keyspace)?;
+            Ok(type_assignment(&ty, receiver))
+        }
+        (
+            ast::Term::Function { .. } | ast::Term::Operation { .. } | ast::Term::Negation(_) | ast::Term::Cast { .. },
+            _,
+        ) => match prepare::resolve(raw, Some(receiver)) {
+            // A call that cannot be made fits for now, so that its own error is the one that is seen.
+            Ok(Resolved::Call(function, _)) => Ok(type_assignment(function.result_type(), receiver)),
+            Ok(Resolved::Token(_)) => Ok(type_assignment(&CqlType::BigInt, receiver)),
+            Err(_) => Ok(Assignment::Weak),
+        },
+        _ => Ok(Assignment::No),
+    }
+}
+
+pub(super) fn not_a_list(receiver: &CqlType) -> CqlError {
+    invalid(format!("Unexpected receiver type '{receiver}'; only list and vector are expected"))
+}
+
+fn user_type_assignment(
+    raw: RawTerm<'_>,
+    fields: &[(ast::Ident, ast::Term)],
+    udt: &UdtType,
+) -> Result<Assignment, CqlError> {
+    for (name, ty) in &udt.fields {
+        let written = fields.iter().rev().find(|(field, _)| field.as_str() == name);
+        if let Some((_, term)) = written
+            && assignment(raw.with(term), ty)? == Assignment::No
+        {
+            return Ok(Assignment::No);
+        }
+    }
+    Ok(Assignment::Weak)
+}
+
+/// The type that a term has, or that its constants prefer; `None` where only a receiver can tell.
+pub fn compatible_type(raw: RawTerm<'_>) -> Option<CqlType> {
+    // Elements of different types have the first one that takes all of them.
+    let common = |items: &mut dyn Iterator<Item = &ast::Term>| -> Option<CqlType> {
+        let types: Vec<CqlType> = items.map(|item| compatible_type(raw.with(item))).collect::<Option<_>>()?;
+        types.iter().find(|ty| types.iter().all(|other| ty.is_value_compatible_with(other))).cloned()
+    };
+    match raw.term {
+        ast::Term::Literal(constant) => Some(literal(constant).preferred_type()),
+        ast::Term::Null | ast::Term::Marker(_) | ast::Term::UserType(_) => None,
+        ast::Term::List(items) => Some(CqlType::list(common(&mut items.iter())?.freeze())),
+        ast::Term::Set(items) => Some(CqlType::set(common(&mut items.iter())?.freeze())),
+        ast::Term::Map(entries) => {
+            let key = common(&mut entries.iter().map(|(key, _)| key))?;
+            Some(CqlType::map(key.freeze(), common(&mut entries.iter().map(|(_, value)| value))?.freeze()))
+        }
+        ast::Term::Tuple(items) => {
+            let types: Option<Vec<CqlType>> = items.iter().map(|item| compatible_type(raw.with(item))).collect();
+            Some(CqlType::tuple(types?))
+        }
+        ast::Term::TypeHint { data_type, .. } => data_type::resolve(data_type, raw.schema, raw.keyspace).ok(),
+        ast::Term::Function { .. } | ast::Term::Operation { .. } | ast::Term::Negation(_) | ast::Term::Cast { .. } => {
+            match prepare::resolve(raw, None).ok()? {
+                Resolved::Call(function, _) => Some(function.result_type().clone()),
+                Resolved::Token(_) => Some(CqlType::BigInt),
+            }
+        }
+    }
+}
+
+/// The operator of the functions that a parsed one means.
+pub(super) fn operator(operator: ast::ArithmeticOperator) -> Operator {
+    match operator {
+        ast::ArithmeticOperator::Add => Operator::Add,
+        ast::ArithmeticOperator::Subtract => Operator::Subtract,
+        ast::ArithmeticOperator::Multiply => Operator::Multiply,
+        ast::ArithmeticOperator::Divide => Operator::Divide,
+        ast::ArithmeticOperator::Modulo => Operator::Modulo,
+    }
+}
+
+/// The function that a name and arguments mean.
+pub(super) fn resolve_named(
+    name: &ast::FunctionName,
+    arguments: &[RawTerm<'_>],
+    receiver: Option<&CqlType>,
+) -> Result<Option<Function>, functions::FunctionError> {
+    if name.keyspace.as_ref().is_some_and(|keyspace| keyspace.as_str() != "system") {
+        return Ok(None);
+    }
+    let arguments: Vec<&dyn Argument> = arguments.iter().map(|argument| argument as &dyn Argument).collect();
+    functions::resolve(&name.to_string(), &arguments, receiver)
+}
