@@ -2,6 +2,7 @@
 #![doc = include_str!("FORMAT.md")]
 
 mod append;
+mod attempts;
 mod block;
 mod chain;
 mod config;

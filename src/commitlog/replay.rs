@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
+use super::attempts::{Attempt, Attempts};
 use super::chain::{Found, Link, chain};
 use super::error::{Damage, ReplayError};
 use super::format::{
@@ -37,6 +38,8 @@ pub struct ReplayOptions {
     pub known_end: Option<LogPosition>,
     /// The log goes on in this segment or a later one.
     pub next_segment_min: u64,
+    /// Keep a mark on disk, so that a record that kills the process twice is set aside at the next start.
+    pub mark_attempts: bool,
     pub planted: Planted,
 }
 
@@ -75,6 +78,8 @@ pub struct Replayed {
     pub tail: Tail,
     /// Places below what was synced that could not be read; empty unless the policy is to go on.
     pub damage: Vec<DamageReport>,
+    /// Records that were set aside because they killed the process, each kept in a file of its own; now or earlier.
+    pub set_aside: Vec<LogPosition>,
     pub records: u64,
 }
 
@@ -97,6 +102,8 @@ pub struct Replay {
     tail: Option<Tail>,
     closed: bool,
     damage: Vec<DamageReport>,
+    attempts: Option<Attempts>,
+    set_aside: Vec<LogPosition>,
     records: u64,
 }
 
@@ -130,6 +137,8 @@ impl Replay {
             found.push(Found { id: file.id, previous_end: header.map(|header| header.previous_end) });
         }
         let chain = chain(stream, &found)?;
+        let marked = options.mark_attempts && !chain.links.is_empty();
+        let attempts = if marked { Some(Attempts::begin(&io, dir, stream).await?) } else { None };
         Ok(Replay {
             io,
             stream,
@@ -145,19 +154,48 @@ impl Replay {
             tail: None,
             closed: false,
             damage: Vec::new(),
+            attempts,
+            set_aside: Vec::new(),
             records: 0,
         })
     }
 
     /// The next record, or `None` at the end of the log.
     pub async fn next(&mut self) -> Result<Option<Record<'_>>, ReplayError> {
-        let Some((position, kind)) = self.advance().await? else { return Ok(None) };
-        self.records += 1;
+        match self.advance_marked().await {
+            Ok(Some((position, kind))) => {
+                self.records += 1;
+                Ok(Some(Record { position, kind, body: self.last_body() }))
+            }
+            ended => {
+                if let Some(attempts) = self.attempts.take() {
+                    attempts.end().await?;
+                }
+                ended.map(|_| None)
+            }
+        }
+    }
+
+    /// Goes to the next record that may be given out.
+    async fn advance_marked(&mut self) -> Result<Option<(LogPosition, RecordKind)>, ReplayError> {
+        while let Some((position, kind)) = self.advance().await? {
+            let Some(mut attempts) = self.attempts.take() else { return Ok(Some((position, kind))) };
+            let attempt = attempts.before(position, self.last_body()).await;
+            self.attempts = Some(attempts);
+            match attempt? {
+                Attempt::Apply => return Ok(Some((position, kind))),
+                Attempt::Skip => self.set_aside.push(position),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The body of the record that was gone to last.
+    fn last_body(&self) -> &[u8] {
         let current = self.current.as_ref().expect("a record stands in a segment");
         let block = current.block.as_ref().expect("a record stands in a block");
-        let payload = current.reader.payload(&block.header, block.at_bytes);
         let (start, bytes) = block.last;
-        Ok(Some(Record { position, kind, body: &payload[start..start + bytes] }))
+        &current.reader.payload(&block.header, block.at_bytes)[start..start + bytes]
     }
 
     /// The segment of `position` is needed until `table` is flushed. To be said of every record that was applied.
@@ -185,6 +223,7 @@ impl Replay {
             },
             tail,
             damage: self.damage,
+            set_aside: self.set_aside,
             records: self.records,
         }
     }

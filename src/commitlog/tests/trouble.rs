@@ -154,3 +154,34 @@ fn a_slow_disk_is_waited_for_and_memory_stays_bounded() {
         .unwrap();
     assert_eq!(bodies, (0..100u8).map(|n| vec![n; 2500]).collect::<Vec<_>>());
 }
+
+/// Reads the log and dies at the record whose body is `killer`, if that is given out.
+fn replay_and_die(sim: &Simulation, killer: &'static [u8]) -> Option<Replayed> {
+    let replayed = sim
+        .run_on_node(move |io| async move {
+            let options = ReplayOptions { mark_attempts: true, ..ReplayOptions::default() };
+            let mut replay = Replay::open(io, dir(), STREAM, options).await.unwrap();
+            while let Some(record) = replay.next().await.unwrap() {
+                if record.body == killer {
+                    return None;
+                }
+            }
+            Some(replay.finish())
+        })
+        .unwrap();
+    sim.kill();
+    replayed
+}
+
+#[test]
+fn a_record_that_kills_replay_is_set_aside_and_the_rest_is_read() {
+    let sim = Simulation::new(24, Faults::NONE);
+    let bodies = ["one", "two", "killer", "four"].map(|body| body.as_bytes().to_vec());
+    written_and_closed(&sim, config(periodic()), bodies.to_vec());
+    let deaths = (0..10).take_while(|_| replay_and_die(&sim, b"killer").is_none()).count();
+    assert_eq!(deaths, 3, "once without a name, twice with it");
+    let replayed = replay_and_die(&sim, b"killer").unwrap();
+    assert_eq!(replayed.set_aside.len(), 1);
+    assert_eq!(replayed.tail, Tail::Clean);
+    assert_eq!(recovered(&sim, ReplayOptions::default()).unwrap().mutations.len(), 4, "it is still in the log");
+}
