@@ -331,6 +331,7 @@ fn decode_positions(
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::io::sim::{DiskOp, Faults, Planned, Simulation};
     use proptest::prelude::*;
 
     const TABLE: TableId = TableId([7; 16]);
@@ -436,6 +437,59 @@ mod tests {
         assert_eq!(parse_manifest_file_name("manifest-12-3"), Some((12, ShardId(3))));
         for other in ["manifest-012-3", "manifest--3", "manifest-1-70000", "manifest-1-3.new", "manifest"] {
             assert_eq!(parse_manifest_file_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_stored_loaded_and_kept_to_its_place() {
+        let sim = Simulation::new(1, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let mut stored = manifest();
+            stored.store(&io, Path::new("/"), Planted::default()).await.unwrap();
+            assert_eq!(stored.sequence, 1);
+        })
+        .unwrap();
+        sim.crash();
+        let load = |layout| {
+            sim.run_on_node(move |io| async move { Manifest::load(&io, Path::new("/"), layout, ShardId(1)).await })
+                .unwrap()
+        };
+        assert_eq!(load(3).unwrap(), Manifest { sequence: 1, ..manifest() });
+        assert!(matches!(load(4), Err(ManifestError::Io(error)) if error.is_not_found()));
+        let bytes = sim.disk().read(Path::new("/manifest-3-1")).unwrap();
+        sim.disk().write(Path::new("/manifest-4-1"), &bytes).unwrap();
+        assert!(matches!(load(4), Err(ManifestError::Misplaced { layout: 3, .. })));
+        assert!(sim.disk().flip(Path::new("/manifest-3-1"), 30, 1));
+        assert!(matches!(load(3), Err(ManifestError::Unreadable { cause: FrameError::Crc { .. }, .. })));
+    }
+
+    /// ROCKSDB-5287 and its like: a step of the replacement fails.
+    #[test]
+    fn a_failed_store_is_an_error_and_leaves_an_old_or_a_new_manifest() {
+        for op in [DiskOp::Write, DiskOp::Sync, DiskOp::Name, DiskOp::SyncDir] {
+            let sim = Simulation::new(2, Faults::NONE);
+            let failed = sim.run_on_node(|io| async move {
+                manifest().store(&io, Path::new("/"), Planted::default()).await.unwrap();
+                io
+            });
+            let io = failed.unwrap();
+            sim.plan_fault(Planned { op, path_contains: String::new(), after: 0, errno: 5 });
+            let failed = sim
+                .run_on_node(move |_| async move {
+                    let mut next = Manifest { sequence: 1, ..manifest() };
+                    next.store(&io, Path::new("/"), Planted::default()).await
+                })
+                .unwrap();
+            assert!(
+                matches!(failed, Err(ManifestError::Io(ref error)) if error.raw_os == Some(5)),
+                "{op:?} {failed:?}"
+            );
+            sim.crash();
+            let left = sim
+                .run_on_node(|io| async move { Manifest::load(&io, Path::new("/"), 3, ShardId(1)).await })
+                .unwrap()
+                .unwrap();
+            assert!(matches!(left.sequence, 1 | 2), "{op:?}");
         }
     }
 

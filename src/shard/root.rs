@@ -267,7 +267,11 @@ fn is_known_name(name: &str) -> bool {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::io::sim::{Faults, Simulation};
     use proptest::prelude::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use std::time::Duration;
 
     fn root() -> Root {
         let mut root = Root::new(Uuid::from_u128(1), Uuid::from_u128(2), 2, 8);
@@ -335,6 +339,77 @@ mod tests {
         for name in ["root", "LOCK.new", "data", "manifest-1", "manifest-x-0", ".git"] {
             assert!(!is_known_name(name), "{name}");
         }
+    }
+
+    const DIR: &str = "/data";
+
+    fn examine(sim: &Simulation) -> Result<Examined, RootError> {
+        sim.run_on_node(|io| async move { Root::examine(&io, Path::new(DIR)).await }).unwrap()
+    }
+
+    #[test]
+    fn a_directory_is_fresh_existing_or_refused_and_never_touched() {
+        let sim = Simulation::new(1, Faults::NONE);
+        assert!(matches!(examine(&sim), Ok(Examined::Fresh)), "absent");
+        sim.run_on_node(|io| async move {
+            io.create_dir_all(Path::new("/data/commitlog")).await.unwrap();
+            io.write_file_synced(Path::new("/data/ROOT.new"), b"cut short").await.unwrap();
+        })
+        .unwrap();
+        assert!(matches!(examine(&sim), Ok(Examined::Fresh)), "a first start that did not get far");
+        sim.disk().write(Path::new("/data/commitlog/log-1"), b"x").unwrap();
+        assert!(matches!(examine(&sim), Err(RootError::RootMissing { holds: COMMITLOG_DIR, .. })));
+        sim.disk().write(Path::new("/data/ROOT"), &root().encode()).unwrap();
+        assert!(matches!(examine(&sim), Ok(Examined::Existing(found)) if *found == root()));
+
+        let newer = envelope::frame(FileKind { version: 9, ..KIND }, b"unknown");
+        let featured = Root { features: 4, ..root() }.encode();
+        for (content, says) in [(newer, "version 9"), (featured, "features 0x4"), (b"else".to_vec(), "magic")] {
+            sim.disk().remove(Path::new("/data/ROOT"));
+            sim.disk().write(Path::new("/data/ROOT"), &content).unwrap();
+            let before = sim.disk().files();
+            let refusal = examine(&sim).unwrap_err().to_string();
+            assert!(refusal.contains(says), "{refusal}");
+            assert_eq!(sim.disk().files(), before);
+            assert_eq!(sim.disk().read(Path::new("/data/ROOT")), Some(content));
+        }
+        sim.disk().write(Path::new("/data/thesis.doc"), b"x").unwrap();
+        let refusal = examine(&sim).unwrap_err().to_string();
+        assert!(refusal.contains("thesis.doc"), "{refusal}");
+    }
+
+    #[test]
+    fn a_crash_during_a_switch_leaves_the_old_root_or_the_new() {
+        let (mut old, mut new) = (0, 0);
+        for seed in 0..60 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            sim.run_on_node(|io| async move {
+                io.create_dir_all(Path::new(DIR)).await.unwrap();
+                io.sync_dir(Path::new("/")).await.unwrap();
+                root().store(&io, Path::new(DIR), Planted::default()).await.unwrap();
+            })
+            .unwrap();
+            let told = Rc::new(Cell::new(false));
+            let tell = told.clone();
+            sim.kill();
+            let _: crate::io::Outside<()> = sim.start(1, move |io, _| {
+                let tell = tell.clone();
+                async move {
+                    let mut next = Root { generation: 1, boot_generation: 6, ..root() };
+                    next.store(&io, Path::new(DIR), Planted::default()).await.unwrap();
+                    tell.set(true);
+                }
+            });
+            sim.run_for(Duration::from_micros(seed * 40)).unwrap();
+            sim.crash();
+            let Ok(Examined::Existing(found)) = examine(&sim) else { panic!("seed {seed}: the root is gone") };
+            match found.boot_generation {
+                5 => assert!(!told.get(), "seed {seed}: a switch that was told is lost"),
+                boot => assert_eq!((boot, found.generation), (6, 2)),
+            }
+            if found.boot_generation == 5 { old += 1 } else { new += 1 }
+        }
+        assert!(old > 5 && new > 5, "{old} {new}");
     }
 
     proptest! {
