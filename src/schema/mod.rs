@@ -5,6 +5,8 @@ pub mod clustering;
 pub mod codec;
 pub mod key;
 pub mod partitioner;
+pub mod stored;
+pub mod system;
 pub mod table;
 
 pub use clustering::{ClusteringOrder, Position};

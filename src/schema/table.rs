@@ -149,12 +149,31 @@ impl Table {
         self.statics().next().is_some()
     }
 
+    /// Puts the columns in the order that `SELECT *` shows: partition key and clustering by position, then statics, then
+    /// regulars; of these two the frozen before the multi-cell, each by name.
+    pub fn sort_columns(&mut self) {
+        self.columns.sort_by(|a, b| column_order(a).cmp(&column_order(b)));
+    }
+
     pub fn clustering_order(&self) -> ClusteringOrder {
         ClusteringOrder::new(self.clustering().map(|column| {
             let descending = matches!(column.kind, ColumnKind::Clustering { descending: true, .. });
             (column.ty.clone(), descending)
         }))
     }
+}
+
+/// The key that columns are sorted by. Cassandra compares the first six bytes of names with the first one as signed,
+/// so that names that are not ASCII come first, and then whole names.
+fn column_order(column: &Column) -> (ColumnKind, bool, [u8; 6], &[u8]) {
+    let name = column.name.as_bytes();
+    if matches!(column.kind, ColumnKind::PartitionKey(_) | ColumnKind::Clustering { .. }) {
+        return (column.kind, false, [0; 6], name);
+    }
+    let mut prefix = [0; 6];
+    prefix.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+    prefix[0] ^= 0x80;
+    (column.kind, column.ty.is_multi_cell(), prefix, name)
 }
 
 #[derive(Clone, Debug)]
