@@ -1,10 +1,12 @@
 //! From a statement and a schema to what a replica is asked. Pure: clocks and random numbers come in with the request.
 
 pub mod data_type;
+pub mod ddl;
 pub mod functions;
 pub mod markers;
 pub mod names;
 pub mod prepared;
+pub mod system_rows;
 pub mod term;
 #[cfg(test)]
 pub(crate) mod testing;
