@@ -63,13 +63,13 @@ impl<'a> SSTableCursor<'a> {
             Some(position) if reader.statistics().static_rows == 0 => Within::At(position),
             _ => Within::Head,
         };
-        let Some(place) = reader.find(view, &Place { token, key, within })? else { return Ok(None) };
-        let block = reader.data_block(view, place)?;
+        let Some(found) = reader.find(view, &Place { token, key, within })? else { return Ok(None) };
+        let block = reader.data_block(view, found)?;
         let n = block.head_at_or_after(HeadKey { token, key })?;
         if n == block.heads() || block.head_key(n)? != (HeadKey { token, key }) {
             return Ok(None);
         }
-        Self::at_head(reader, view, (place, block, n), slices, reversed).map(Some)
+        Self::at_head(reader, view, (found.place, block, n), slices, reversed).map(Some)
     }
 
     /// At the n-th head of a block.
@@ -155,10 +155,10 @@ impl<'a> SSTableCursor<'a> {
         let place = Place { token: self.head.token, key: self.head.key, within: Within::At(edge) };
         let found = self.reader.find(self.view, &place)?;
         match found {
-            Some(found) if found == self.part.place => Ok(()),
+            Some(found) if found.place == self.part.place => Ok(()),
             Some(found) => {
                 let block = self.reader.data_block(self.view, found)?;
-                self.enter(found, block)
+                self.enter(found.place, block)
             }
             None => Err(self.part.block.damage("the index has lost the block of a partition")),
         }

@@ -16,7 +16,7 @@ use crate::sstable::error::SSTableError;
 use crate::sstable::filter::Filter;
 use crate::sstable::footer::{FOOTER_BYTES, Footer, check_header};
 use crate::sstable::frame::FrameKind;
-use crate::sstable::index::{IndexEntry, Place, index_entry, last_at_or_before};
+use crate::sstable::index::{Handle, IndexEntry, Place, index_entry, last_at_or_before};
 use crate::sstable::misses::{Misses, read_frame};
 use crate::sstable::pins::Pins;
 use crate::sstable::scan::SSTableScan;
@@ -43,6 +43,13 @@ pub(crate) struct IndexPlace {
     pub leaf: usize,
     /// The leaf's entry.
     pub entry: usize,
+}
+
+/// A data block that a search of the index gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub place: IndexPlace,
+    handle: Handle,
 }
 
 /// An open SSTable.
@@ -175,25 +182,24 @@ impl Reader {
         SSTableScan::after(self, view, token, key)
     }
 
-    pub(crate) fn data_block<'a>(&'a self, view: View<'a>, at: IndexPlace) -> Result<&'a Block, ReadStop> {
-        let entry = self.index_entry(view, at)?;
-        self.block(view, FrameKind::Data, entry)
+    /// The data block that `find` gave.
+    pub(crate) fn data_block<'a>(&'a self, view: View<'a>, found: Found) -> Result<&'a Block, ReadStop> {
+        self.block(view, FrameKind::Data, found.handle)
     }
 
-    /// The same for a walk that goes on to the blocks after (`reversed`: before) it: where this one is missing, the next
-    /// few are asked for with it.
+    /// The data block at a place of the index, for a walk that goes on to the blocks after (`reversed`: before) it: where
+    /// this one is missing, the next few are asked for with it.
     pub(crate) fn data_block_ahead<'a>(
         &'a self,
         view: View<'a>,
         at: IndexPlace,
         reversed: bool,
     ) -> Result<&'a Block, ReadStop> {
-        let found = self.data_block(view, at);
+        let leaf = self.leaf(view, at.leaf)?;
+        let found = self.block(view, FrameKind::Data, index_entry(leaf, at.entry)?.handle);
         if matches!(found, Err(ReadStop::Miss)) {
-            let leaf = self.leaf(view, at.leaf)?;
-            let ahead = 1..=BLOCKS_AHEAD;
             let next = |n| if reversed { at.entry.checked_sub(n) } else { Some(at.entry + n) };
-            for entry in ahead.filter_map(next).filter(|entry| *entry < leaf.entries()) {
+            for entry in (1..=BLOCKS_AHEAD).filter_map(next).filter(|entry| *entry < leaf.entries()) {
                 let handle = index_entry(leaf, entry)?.handle;
                 if !view.cache.contains(self.info.id, handle.offset_bytes) {
                     view.misses.note(self.info.id, &self.file, &self.name, FrameKind::Data, handle);
@@ -208,11 +214,14 @@ impl Reader {
     }
 
     /// The last data block that begins at or before `place`.
-    pub(crate) fn find<'a>(&'a self, view: View<'a>, place: &Place<'_>) -> Result<Option<IndexPlace>, ReadStop> {
+    pub(crate) fn find<'a>(&'a self, view: View<'a>, place: &Place<'_>) -> Result<Option<Found>, ReadStop> {
         let Some(leaf) = last_at_or_before(&self.root, place, &self.order)? else { return Ok(None) };
         let block = self.leaf(view, leaf)?;
         match last_at_or_before(block, place, &self.order)? {
-            Some(entry) => Ok(Some(IndexPlace { leaf, entry })),
+            Some(entry) => {
+                let handle = index_entry(block, entry)?.handle;
+                Ok(Some(Found { place: IndexPlace { leaf, entry }, handle }))
+            }
             None => Err(block.damage("a leaf begins after what the root says")),
         }
     }
@@ -238,18 +247,18 @@ impl Reader {
     }
 
     fn leaf<'a>(&'a self, view: View<'a>, n: usize) -> Result<&'a Block, ReadStop> {
-        let block = self.block(view, FrameKind::Leaf, index_entry(&self.root, n)?)?;
+        let block = self.block(view, FrameKind::Leaf, index_entry(&self.root, n)?.handle)?;
         if block.entries() == 0 {
             return Err(block.damage("a leaf without entries"));
         }
         Ok(block)
     }
 
-    fn block<'a>(&'a self, view: View<'a>, kind: FrameKind, entry: IndexEntry<'_>) -> Result<&'a Block, ReadStop> {
-        match view.cache.get(self.info.id, entry.handle.offset_bytes) {
+    fn block<'a>(&'a self, view: View<'a>, kind: FrameKind, handle: Handle) -> Result<&'a Block, ReadStop> {
+        match view.cache.get(self.info.id, handle.offset_bytes) {
             Some(block) => Ok(view.pins.pin(block)),
             None => {
-                view.misses.note(self.info.id, &self.file, &self.name, kind, entry.handle);
+                view.misses.note(self.info.id, &self.file, &self.name, kind, handle);
                 Err(ReadStop::Miss)
             }
         }

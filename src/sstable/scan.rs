@@ -84,12 +84,13 @@ impl<'a> SSTableScan<'a> {
     }
 
     fn seek(&self, wanted: Place<'a>) -> Result<State<'a>, ReadStop> {
-        let found = match self.reader.find(self.view, &wanted)? {
-            Some(place) => Some(place),
-            None => self.reader.first_place(),
+        let Some(found) = self.reader.find(self.view, &wanted)? else {
+            return match self.reader.first_place() {
+                Some(place) => self.at_first_head(place),
+                None => Ok(State::Done),
+            };
         };
-        let Some(place) = found else { return Ok(State::Done) };
-        let block = self.reader.data_block(self.view, place)?;
+        let (place, block) = (found.place, self.reader.data_block(self.view, found)?);
         let key = HeadKey { token: wanted.token, key: wanted.key };
         let mut head = block.head_at_or_after(key)?;
         let past = wanted.within == Within::End;
@@ -99,7 +100,13 @@ impl<'a> SSTableScan<'a> {
         if head < block.heads() {
             return Ok(State::At { place, block, head });
         }
-        let Some(place) = self.reader.next_place(self.view, place)? else { return Ok(State::Done) };
+        match self.reader.next_place(self.view, place)? {
+            Some(place) => self.at_first_head(place),
+            None => Ok(State::Done),
+        }
+    }
+
+    fn at_first_head(&self, place: IndexPlace) -> Result<State<'a>, ReadStop> {
         let block = self.reader.data_block_ahead(self.view, place, false)?;
         if block.heads() == 0 {
             return Err(block.damage("a block without a partition"));

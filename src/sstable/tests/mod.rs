@@ -5,6 +5,7 @@ mod damage;
 mod faults;
 mod golden;
 mod round_trip;
+mod scanning;
 mod walks;
 
 use std::path::Path;

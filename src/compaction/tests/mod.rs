@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod merging;
+
 use std::cell::Cell as Flag;
 use std::collections::BTreeSet;
 use std::path::Path;
