@@ -5,7 +5,9 @@ pub mod ddl;
 pub mod functions;
 pub mod markers;
 pub mod names;
+pub mod paging;
 pub mod prepared;
+pub mod select;
 pub mod system_rows;
 pub mod term;
 #[cfg(test)]

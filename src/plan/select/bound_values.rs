@@ -1,0 +1,170 @@
+//! The values of restrictions once the bind variables are known, with Cassandra's rules for null and unset.
+
+use crate::plan::select::restriction::{InList, Restriction, Tuple};
+use crate::plan::term::{Binding, Bound, Term};
+use crate::protocol::CqlError;
+use crate::schema::{Column, Table, key};
+use crate::types::{CqlType, collection};
+
+/// One value for each column of a restriction; `None` is null.
+pub(super) type Row = Vec<Option<Vec<u8>>>;
+
+/// What a restriction's values are for: it decides how nulls are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To choose partitions or rows.
+    Choose,
+    /// To filter.
+    Filter,
+    /// An end of a slice: a null of a single column is let through.
+    SliceEnd,
+}
+
+fn invalid<T>(message: String) -> Result<T, CqlError> {
+    Err(CqlError::invalid(message))
+}
+
+/// The bytes of a term; null is `None`.
+pub(super) fn bind_term(
+    term: &Term,
+    binding: &Binding<'_>,
+    unset: impl FnOnce() -> String,
+) -> Result<Option<Vec<u8>>, CqlError> {
+    match term.bind(binding)? {
+        Bound::Null => Ok(None),
+        Bound::Unset => invalid(unset()),
+        Bound::Bytes(bytes) => Ok(Some(bytes.into_owned())),
+    }
+}
+
+/// The columns of one restriction and how its values are used.
+pub(super) struct Receiver<'a> {
+    pub table: &'a Table,
+    pub restriction: &'a Restriction,
+    pub purpose: Purpose,
+}
+
+impl Receiver<'_> {
+    fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.restriction.columns(self.table)
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.columns().nth(at).map_or("", |column| &column.name)
+    }
+
+    fn unset_text(&self, at: usize) -> String {
+        match self.purpose {
+            Purpose::Filter => format!("Unsupported unset value for column {}", self.name(at)),
+            _ => format!("Invalid unset value for column {}", self.name(at)),
+        }
+    }
+
+    /// The values of a tuple, as many as there are columns.
+    pub fn row(&self, tuple: &Tuple, binding: &Binding<'_>) -> Result<Row, CqlError> {
+        match tuple {
+            Tuple::Columns(terms) => {
+                terms.iter().enumerate().map(|(at, term)| bind_term(term, binding, || self.unset_text(at))).collect()
+            }
+            Tuple::Whole(term) => {
+                let bytes = bind_term(term, binding, || self.unset_text(0))?;
+                let Some(bytes) = bytes else {
+                    return invalid(format!("Invalid null value for {}", self.name(0)));
+                };
+                Ok(split_tuple(term.ty(), &bytes, self.columns().count()))
+            }
+        }
+    }
+
+    /// The values of an equality, none of them null.
+    pub fn equal(&self, tuple: &Tuple, binding: &Binding<'_>) -> Result<Vec<Vec<u8>>, CqlError> {
+        let row = self.row(tuple, binding)?;
+        self.without_nulls(
+            row,
+            if self.restriction.is_multi { "value for column" } else { "value in condition for column" },
+        )
+    }
+
+    fn without_nulls(&self, row: Row, what: &str) -> Result<Vec<Vec<u8>>, CqlError> {
+        let mut values = Vec::with_capacity(row.len());
+        for (at, value) in row.into_iter().enumerate() {
+            let Some(value) = value else {
+                let name = self.name(at);
+                return invalid(match self.purpose {
+                    Purpose::Filter => format!("Unsupported null value for column {name}"),
+                    _ => format!("Invalid null {what} {name}"),
+                });
+            };
+            check_length(&value, self.purpose)?;
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// The rows of an IN, none of them with a null.
+    pub fn one_of(&self, list: &InList, binding: &Binding<'_>) -> Result<Vec<Vec<Vec<u8>>>, CqlError> {
+        let rows = match list {
+            InList::Tuples(tuples) => {
+                tuples.iter().map(|tuple| self.row(tuple, binding)).collect::<Result<Vec<_>, _>>()?
+            }
+            InList::Whole(term) => {
+                let Some(bytes) = bind_term(term, binding, || self.unset_text(0))? else {
+                    return invalid(match (self.restriction.is_multi, self.purpose) {
+                        (true, _) => "Invalid null value for IN restriction".to_owned(),
+                        (false, Purpose::Filter) => format!("Unsupported null value for column {}", self.name(0)),
+                        (false, _) => format!("Invalid null value for column {}", self.name(0)),
+                    });
+                };
+                self.rows_of(term.ty(), &bytes)
+            }
+        };
+        if self.restriction.is_multi && rows.iter().flatten().any(Option::is_none) {
+            let names: Vec<&str> = self.columns().map(|column| column.name.as_str()).collect();
+            return invalid(format!("Invalid null value in condition for columns: [{}]", names.join(", ")));
+        }
+        rows.into_iter().map(|row| self.without_nulls(row, "value in condition for column")).collect()
+    }
+
+    fn rows_of(&self, list: &CqlType, bytes: &[u8]) -> Vec<Row> {
+        let elements = collection::elements(list, bytes).into_iter().flatten();
+        let split = |element: Option<&[u8]>| match (element, list.unfrozen()) {
+            (Some(element), CqlType::List(tuple)) if self.restriction.is_multi => {
+                split_tuple(tuple, element, self.columns().count())
+            }
+            (element, _) => vec![element.map(<[u8]>::to_vec)],
+        };
+        elements.map(split).collect()
+    }
+
+    /// The values of a slice's end. A null of one column alone is let through; in a tuple it is refused.
+    pub fn slice_end(&self, tuple: &Tuple, binding: &Binding<'_>) -> Result<Row, CqlError> {
+        let row = self.row(tuple, binding)?;
+        if row.len() == 1 && self.purpose == Purpose::SliceEnd && !self.restriction.is_multi {
+            if let Some(value) = row.iter().flatten().next() {
+                check_length(value, self.purpose)?;
+            }
+            return Ok(row);
+        }
+        let values = self.without_nulls(row, "value in condition for column")?;
+        Ok(values.into_iter().map(Some).collect())
+    }
+}
+
+fn check_length(value: &[u8], purpose: Purpose) -> Result<(), CqlError> {
+    if purpose != Purpose::Filter && value.len() > key::PARTITION_KEY_BYTES_MAX {
+        return invalid(format!(
+            "Key length of {} is longer than maximum of {}",
+            value.len(),
+            key::PARTITION_KEY_BYTES_MAX
+        ));
+    }
+    Ok(())
+}
+
+/// The fields of a tuple; those that it leaves out are null.
+fn split_tuple(ty: &CqlType, bytes: &[u8], fields: usize) -> Row {
+    let elements = collection::elements(ty, bytes).into_iter().flatten();
+    let mut row: Row = elements.map(|element| element.map(<[u8]>::to_vec)).collect();
+    row.resize(fields, None);
+    row
+}

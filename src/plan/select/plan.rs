@@ -1,0 +1,35 @@
+//! A bound SELECT: what is read first, and what becomes of it.
+
+use std::rc::Rc;
+
+use crate::mutation::read::ReadCommand;
+use crate::plan::Context;
+use crate::plan::select::result::ResultSet;
+use crate::plan::select::shape::Shape;
+use crate::schema::Table;
+
+/// A read with the way from its pages to rows.
+#[derive(Clone, Debug)]
+pub struct ReadPlan {
+    pub table: Rc<Table>,
+    /// The first page to read.
+    pub command: ReadCommand,
+    /// Rows a page; `None`: all at once.
+    pub page_size: Option<u32>,
+    pub warnings: Vec<String>,
+    pub(super) shape: Rc<Shape>,
+    pub(super) constants: Rc<[Option<Vec<u8>>]>,
+    pub(super) group_constants: Rc<[Option<Vec<u8>>]>,
+    pub(super) rows_left: Option<u64>,
+    pub(super) groups_per_partition: u64,
+    pub(super) context: Context,
+    /// How many random numbers the binding took.
+    pub(super) uses: u64,
+}
+
+impl ReadPlan {
+    /// An empty answer, to which the pages are pushed in turn.
+    pub fn result(&self) -> ResultSet {
+        ResultSet::new(self)
+    }
+}

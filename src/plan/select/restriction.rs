@@ -1,0 +1,136 @@
+//! One restriction of a WHERE clause: what the relations on a column, or on some clustering columns at once, come to.
+
+use crate::plan::term::Term;
+use crate::protocol::CqlError;
+use crate::schema::{Column, Table};
+
+/// A restriction of `columns`, which are more than one only where they are neighbours in the clustering.
+#[derive(Debug)]
+pub(super) struct Restriction {
+    /// Their places in `Table::columns`.
+    pub columns: Vec<usize>,
+    /// Whether a relation of the form `(a, b) = …` made it.
+    pub is_multi: bool,
+    pub kind: RestrictionKind,
+}
+
+#[derive(Debug)]
+pub(super) enum RestrictionKind {
+    Equal(Tuple),
+    In(InList),
+    Slice { lower: Option<Bound>, upper: Option<Bound> },
+    Contains(Contents),
+}
+
+/// One value for each column.
+#[derive(Debug)]
+pub(super) enum Tuple {
+    Columns(Vec<Term>),
+    /// A marker for the whole tuple.
+    Whole(Term),
+}
+
+#[derive(Debug)]
+pub(super) enum InList {
+    Tuples(Vec<Tuple>),
+    /// A marker for the whole list.
+    Whole(Term),
+}
+
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub values: Tuple,
+    pub is_inclusive: bool,
+}
+
+/// What a collection must hold.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub values: Vec<Term>,
+    pub keys: Vec<Term>,
+    pub entries: Vec<(Term, Term)>,
+}
+
+impl Restriction {
+    pub fn is_slice(&self) -> bool {
+        matches!(self.kind, RestrictionKind::Slice { .. })
+    }
+
+    pub fn is_contains(&self) -> bool {
+        matches!(self.kind, RestrictionKind::Contains(_))
+    }
+
+    pub fn is_equal(&self) -> bool {
+        matches!(self.kind, RestrictionKind::Equal(_))
+    }
+
+    pub fn is_in(&self) -> bool {
+        matches!(self.kind, RestrictionKind::In(_))
+    }
+
+    /// The place in `Table::columns` of the first column.
+    pub fn first(&self) -> usize {
+        self.columns.first().copied().unwrap_or_default()
+    }
+
+    pub fn last(&self) -> usize {
+        self.columns.last().copied().unwrap_or_default()
+    }
+
+    pub fn columns<'t>(&'t self, table: &'t Table) -> impl Iterator<Item = &'t Column> {
+        self.columns.iter().filter_map(|at| table.columns.get(*at))
+    }
+
+    fn names(&self, table: &Table, other: &Restriction) -> String {
+        let common = self.columns.iter().filter(|at| other.columns.contains(at));
+        let names: Vec<&str> =
+            common.filter_map(|at| table.columns.get(*at)).map(|column| column.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Both restrictions in one, where that is possible.
+    pub fn merge(self, other: Restriction, table: &Table) -> Result<Restriction, CqlError> {
+        let names = self.names(table, &other);
+        let refuse = |text: String| Err(CqlError::invalid(text));
+        match (self.kind, other.kind) {
+            (RestrictionKind::Equal(_), _) => {
+                refuse(format!("{names} cannot be restricted by more than one relation if it includes an Equal"))
+            }
+            (RestrictionKind::In(_), _) => {
+                refuse(format!("{names} cannot be restricted by more than one relation if it includes a IN"))
+            }
+            (RestrictionKind::Slice { lower, upper }, RestrictionKind::Slice { lower: start, upper: end }) => {
+                if self.columns.first() != other.columns.first() {
+                    return refuse(format!(
+                        "Column \"{names}\" cannot be restricted by two inequalities not starting with the same column"
+                    ));
+                }
+                if lower.is_some() && start.is_some() {
+                    return refuse(format!("More than one restriction was found for the start bound on {names}"));
+                }
+                if upper.is_some() && end.is_some() {
+                    return refuse(format!("More than one restriction was found for the end bound on {names}"));
+                }
+                let kind = RestrictionKind::Slice { lower: lower.or(start), upper: upper.or(end) };
+                let columns = if self.columns.len() >= other.columns.len() { self.columns } else { other.columns };
+                Ok(Restriction { columns, is_multi: self.is_multi || other.is_multi, kind })
+            }
+            (RestrictionKind::Slice { .. }, _) => refuse(format!(
+                "Column \"{names}\" cannot be restricted by both an equality and an inequality relation"
+            )),
+            (RestrictionKind::Contains(mut held), RestrictionKind::Contains(more)) => {
+                held.values.extend(more.values);
+                held.keys.extend(more.keys);
+                held.entries.extend(more.entries);
+                Ok(Restriction { kind: RestrictionKind::Contains(held), ..self_without_kind(self.columns) })
+            }
+            (RestrictionKind::Contains(_), _) => refuse(format!(
+                "Collection column {names} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
+            )),
+        }
+    }
+}
+
+fn self_without_kind(columns: Vec<usize>) -> Restriction {
+    Restriction { columns, is_multi: false, kind: RestrictionKind::Contains(Contents::default()) }
+}

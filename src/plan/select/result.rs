@@ -1,0 +1,360 @@
+//! From the pages of a read to the rows of an answer: selection, groups, limits, sorting, and where the next page of
+//! the client starts.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::mutation::read::{Partitions, ReadCommand, ReadPage, Resume};
+use crate::plan::functions::Accumulator;
+use crate::plan::paging::PagingState;
+use crate::plan::select::expression::Values;
+use crate::plan::select::grouping::GroupKey;
+use crate::plan::select::plan::ReadPlan;
+use crate::plan::select::row::{PageRows, RowView};
+use crate::plan::select::shape::Shape;
+use crate::plan::term::Binding;
+use crate::plan::{ColumnSpec, Context};
+use crate::protocol::CqlError;
+use crate::types::json;
+
+/// The most that an answer without paging may hold.
+pub const UNPAGED_RESULT_BYTES_MAX: usize = 64 << 20;
+/// A page of an answer ends early once it holds so much.
+pub const RESULT_PAGE_BYTES: usize = 16 << 20;
+
+/// The rows of an answer as the protocol wants them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishedRows {
+    pub columns: Rc<[ColumnSpec]>,
+    pub rows: u32,
+    /// The values of row after row, each a 4-byte length (-1 is null) and its bytes.
+    pub bytes: Vec<u8>,
+    /// What the client sends to get the next page; `None` where nothing follows.
+    pub paging_state: Option<Vec<u8>>,
+}
+
+/// An answer as far as it has been read.
+#[derive(Debug)]
+pub struct ResultSet {
+    shape: Rc<Shape>,
+    constants: Rc<[Option<Vec<u8>>]>,
+    group_constants: Rc<[Option<Vec<u8>>]>,
+    context: Context,
+    uses: Cell<u64>,
+    /// The last command; the next one goes on from its end.
+    command: ReadCommand,
+    page_rows: Option<u64>,
+    /// What LIMIT leaves.
+    rows_left: Option<u64>,
+    /// PER PARTITION LIMIT, where it counts groups.
+    groups_per_partition: u64,
+    out: Vec<u8>,
+    rows: u32,
+    group: Option<Group>,
+    /// Groups that the current partition has given.
+    partition_groups: u64,
+    /// Rows to be sorted: sort key, and where the row begins in `out`.
+    sorted: Vec<(Vec<u8>, usize)>,
+    next_page: Option<Resume>,
+    is_complete: bool,
+}
+
+/// The rows of one group as far as they have come.
+#[derive(Debug)]
+struct Group {
+    key: GroupKey,
+    partition: Vec<u8>,
+    /// The values of its first row.
+    leaves: Vec<Option<Cow<'static, [u8]>>>,
+    sort_key: Vec<u8>,
+    accumulators: Vec<Accumulator>,
+    /// The place just after its last row.
+    end: Resume,
+}
+
+impl ResultSet {
+    pub(super) fn new(plan: &ReadPlan) -> ResultSet {
+        ResultSet {
+            shape: plan.shape.clone(),
+            constants: plan.constants.clone(),
+            group_constants: plan.group_constants.clone(),
+            context: plan.context,
+            uses: Cell::new(plan.uses),
+            command: plan.command.clone(),
+            page_rows: plan.page_size.map(u64::from),
+            rows_left: plan.rows_left,
+            groups_per_partition: plan.groups_per_partition,
+            out: Vec::new(),
+            rows: 0,
+            group: None,
+            partition_groups: plan.command.resume.as_ref().map_or(0, |resume| resume.partition_rows),
+            sorted: Vec::new(),
+            next_page: None,
+            is_complete: false,
+        }
+    }
+
+    /// Takes a page in. `Some(command)`: that page comes next. `None`: the answer, or this page of it, is complete.
+    pub fn push(&mut self, page: &ReadPage) -> Result<Option<ReadCommand>, CqlError> {
+        let mut rows = PageRows::new(&page.bytes);
+        while !self.is_complete && rows.advance().map_err(|error| broken(&error))? {
+            self.row(&rows.current())?;
+        }
+        if self.is_complete {
+            return Ok(None);
+        }
+        let resume = page.resume.clone().filter(|resume| !self.is_end(resume));
+        let Some(resume) = resume else {
+            self.end()?;
+            return Ok(None);
+        };
+        if self.page_rows.is_none() && self.out.len() > UNPAGED_RESULT_BYTES_MAX {
+            return Err(CqlError::invalid(format!(
+                "The answer is larger than {UNPAGED_RESULT_BYTES_MAX} bytes: ask for it in pages"
+            )));
+        }
+        if !self.shape.is_grouped() && self.page_is_full() {
+            self.complete(Some(resume));
+            return Ok(None);
+        }
+        self.command.resume = Some(resume);
+        if !self.shape.is_grouped() {
+            self.command.limits.rows = self.rows_wanted();
+        }
+        Ok(Some(self.command.clone()))
+    }
+
+    /// The rows, and where the next page starts.
+    pub fn finish(mut self) -> Result<FinishedRows, CqlError> {
+        if !self.is_complete {
+            return Err(CqlError::server_error("the answer was not read to its end"));
+        }
+        self.sort();
+        let paging_state = self
+            .next_page
+            .take()
+            .map(|resume| PagingState { table: self.command.table, resume, rows_left: self.rows_left }.encode());
+        Ok(FinishedRows { columns: self.shape.columns.clone(), rows: self.rows, bytes: self.out, paging_state })
+    }
+
+    /// How many rows the page still takes: what the next command may give.
+    fn rows_wanted(&self) -> u64 {
+        let of_page = self.page_rows.map_or(u64::MAX, |page| page.saturating_sub(u64::from(self.rows)));
+        if self.shape.order.sorted_by.is_some() { of_page } else { of_page.min(self.rows_left.unwrap_or(u64::MAX)) }
+    }
+
+    fn page_is_full(&self) -> bool {
+        self.page_rows.is_some_and(|page| u64::from(self.rows) >= page || self.out.len() >= RESULT_PAGE_BYTES)
+    }
+
+    /// Whether nothing can follow this place: the last of the partitions asked for is done. One without clustering
+    /// columns is done with its row.
+    fn is_end(&self, resume: &Resume) -> bool {
+        let Partitions::Keys(keys) = &self.command.partitions else { return false };
+        let is_done = resume.after.as_ref().is_none_or(Vec::is_empty);
+        is_done && keys.last().is_none_or(|last| *last == resume.partition)
+    }
+
+    fn row(&mut self, row: &RowView<'_, '_>) -> Result<(), CqlError> {
+        if self.shape.is_grouped() {
+            return self.grouped_row(row);
+        }
+        let shape = self.shape.clone();
+        let constants = self.constants.clone();
+        let leaves: Vec<_> = shape.leaves(row, &constants, self.command.now_s).collect();
+        let sort_key = shape.order.sort_key(row.clustering());
+        self.write(&leaves, &[], sort_key)?;
+        if shape.order.sorted_by.is_none() && self.rows_left == Some(0) {
+            self.complete(None);
+        }
+        Ok(())
+    }
+
+    /// Appends one row of the answer.
+    fn write(
+        &mut self,
+        leaves: &[Option<Cow<'_, [u8]>>],
+        aggregates: &[Option<Vec<u8>>],
+        sort_key: Vec<u8>,
+    ) -> Result<(), CqlError> {
+        let begin = self.out.len();
+        {
+            let binding = Binding::new(&[], self.context, &self.uses);
+            let values = Values { leaves, constants: &self.constants, aggregates, binding: &binding };
+            write_row(&self.shape, &values, &mut self.out)?;
+        }
+        if self.shape.order.sorted_by.is_some() {
+            self.sorted.push((sort_key, begin));
+        } else {
+            self.rows_left = self.rows_left.map(|left| left.saturating_sub(1));
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn grouped_row(&mut self, row: &RowView<'_, '_>) -> Result<(), CqlError> {
+        let shape = self.shape.clone();
+        let key = match &shape.grouping {
+            Some(grouping) => {
+                let binding = Binding::new(&[], self.context, &self.uses);
+                grouping.key(row, &self.group_constants, &binding)?
+            }
+            None => GroupKey::default(),
+        };
+        let is_same = |group: &Group| shape.grouping.is_none() || (group.key == key && group.partition == row.key);
+        if !self.group.as_ref().is_some_and(is_same) {
+            self.close_group(Some(row))?;
+            if self.is_complete {
+                return Ok(());
+            }
+            self.open_group(key, row);
+        }
+        self.add_to_group(row)
+    }
+
+    fn open_group(&mut self, key: GroupKey, row: &RowView<'_, '_>) {
+        let shape = self.shape.clone();
+        let leaves = shape.leaves(row, &self.constants, self.command.now_s);
+        self.group = Some(Group {
+            key,
+            partition: row.key.to_vec(),
+            leaves: leaves.map(|leaf| leaf.map(|value| Cow::Owned(value.into_owned()))).collect(),
+            sort_key: shape.order.sort_key(row.clustering()),
+            accumulators: shape.accumulators(),
+            end: row.place(0),
+        });
+    }
+
+    fn add_to_group(&mut self, row: &RowView<'_, '_>) -> Result<(), CqlError> {
+        let shape = self.shape.clone();
+        let leaves: Vec<_> = shape.leaves(row, &self.constants, self.command.now_s).collect();
+        let binding = Binding::new(&[], self.context, &self.uses);
+        let values = Values { leaves: &leaves, constants: &self.constants, aggregates: &[], binding: &binding };
+        let Some(group) = &mut self.group else { return Ok(()) };
+        for (call, accumulator) in shape.selection.aggregates.iter().zip(&mut group.accumulators) {
+            let argument = call.argument.as_ref().map(|argument| argument.evaluate(&values)).transpose()?;
+            accumulator.add(argument.flatten().as_deref()).map_err(CqlError::invalid)?;
+        }
+        match (row.row, &mut group.end.after) {
+            (Some(row), Some(after)) => {
+                after.clear();
+                after.extend_from_slice(row.clustering);
+            }
+            (row, after) => *after = row.map(|row| row.clustering.to_vec()),
+        }
+        Ok(())
+    }
+
+    /// Writes the group that was being gathered, if its partition may give one more. `next` is the row behind it.
+    fn close_group(&mut self, next: Option<&RowView<'_, '_>>) -> Result<(), CqlError> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        if self.partition_groups < self.groups_per_partition {
+            let aggregates: Vec<_> = group.accumulators.iter().map(Accumulator::finish).collect();
+            self.write(&group.leaves, &aggregates, group.sort_key)?;
+            self.partition_groups += 1;
+        }
+        let goes_on = next.is_some_and(|next| next.key == group.partition);
+        let groups = self.partition_groups;
+        if !goes_on {
+            self.partition_groups = 0;
+        }
+        if self.shape.order.sorted_by.is_none() && self.rows_left == Some(0) {
+            self.complete(None);
+        } else if self.shape.grouping.is_some() && self.page_is_full() {
+            // Where the partition has no other group, the next page starts behind it.
+            let end = if goes_on { Resume { partition_rows: groups, ..group.end } } else { behind(group.end) };
+            let end = Some(end).filter(|end| next.is_some() || !self.is_end(end) || self.has_rows());
+            self.complete(end);
+        }
+        Ok(())
+    }
+
+    /// Whether the table's partitions have rows, so that a full page at their end is followed by an empty one.
+    fn has_rows(&self) -> bool {
+        self.shape.has_clustering
+    }
+
+    /// All has been read.
+    fn end(&mut self) -> Result<(), CqlError> {
+        if self.shape.is_grouped() {
+            if self.shape.grouping.is_none() && self.group.is_none() {
+                self.write_empty_group()?;
+            }
+            self.close_group(None)?;
+        }
+        if !self.is_complete {
+            self.complete(None);
+        }
+        Ok(())
+    }
+
+    /// The one row of aggregates over nothing.
+    fn write_empty_group(&mut self) -> Result<(), CqlError> {
+        let aggregates: Vec<_> = self.shape.accumulators().iter().map(Accumulator::finish).collect();
+        let leaves = vec![None; self.shape.selection.leaves.len()];
+        self.write(&leaves, &aggregates, Vec::new())
+    }
+
+    fn complete(&mut self, next_page: Option<Resume>) {
+        self.is_complete = true;
+        self.next_page = next_page.filter(|_| self.page_rows.is_some());
+    }
+
+    /// Sorts the rows of all partitions, then cuts them to LIMIT.
+    fn sort(&mut self) {
+        if self.shape.order.sorted_by.is_none() {
+            return;
+        }
+        let ends = self.sorted.iter().skip(1).map(|(_, begin)| *begin).chain([self.out.len()]);
+        let mut rows: Vec<(&[u8], &[u8])> = self
+            .sorted
+            .iter()
+            .zip(ends)
+            .map(|((key, begin), end)| (key.as_slice(), self.out.get(*begin..end).unwrap_or_default()))
+            .collect();
+        rows.sort_by(|a, b| self.shape.order.compare(&self.shape.clustering_order, a.0, b.0));
+        rows.truncate(self.rows_left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX)));
+        let bytes: Vec<u8> = rows.iter().flat_map(|(_, row)| row.iter().copied()).collect();
+        self.rows = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        self.out = bytes;
+    }
+}
+
+fn behind(place: Resume) -> Resume {
+    Resume { after: None, partition_rows: 0, ..place }
+}
+
+fn broken(error: &crate::mutation::entry::EntryError) -> CqlError {
+    CqlError::server_error(format!("a page of rows cannot be read: {error}"))
+}
+
+fn write_row(shape: &Shape, values: &Values<'_>, out: &mut Vec<u8>) -> Result<(), CqlError> {
+    if !shape.selection.is_json {
+        for output in &shape.selection.outputs {
+            put_value(out, output.expression.evaluate(values)?.as_deref());
+        }
+        return Ok(());
+    }
+    let mut text = String::from("{");
+    for (at, (output, key)) in shape.selection.outputs.iter().zip(&shape.json_keys).enumerate() {
+        let separator = if at == 0 { "" } else { ", " };
+        let value = output.expression.evaluate(values)?;
+        let value = value.map_or_else(|| "null".to_owned(), |value| json::to_json(&output.spec.ty, &value));
+        text.push_str(&format!("{separator}{key}: {value}"));
+    }
+    text.push('}');
+    put_value(out, Some(text.as_bytes()));
+    Ok(())
+}
+
+fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        Some(bytes) => {
+            let len = i32::try_from(bytes.len()).expect("values are far shorter than a frame");
+            out.extend_from_slice(&len.to_be_bytes());
+            out.extend_from_slice(bytes);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Which rows of a partition a SELECT reads: disjoint slices of the clustering order, ascending.
+
+use crate::mutation::read::{OwnedPosition, Slice};
+use crate::plan::select::bound_values::{Purpose, Receiver, Row};
+use crate::plan::select::restriction::{Bound, Restriction, RestrictionKind};
+use crate::plan::select::restrictions::Restrictions;
+use crate::plan::term::Binding;
+use crate::protocol::CqlError;
+use crate::schema::{ClusteringOrder, ColumnKind, Position, Table, clustering};
+
+/// How many rows or slices of a partition one SELECT may name by IN.
+pub const SELECT_SLICES_MAX: usize = 65_536;
+
+/// The slices that the restrictions choose; none where no row can match.
+pub(super) fn bind(restrictions: &Restrictions, table: &Table, binding: &Binding<'_>) -> Result<Vec<Slice>, CqlError> {
+    let order = table.clustering_order();
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut columns = 0;
+    let mut range = None;
+    for restriction in restrictions.clustering.iter().take(restrictions.sliced) {
+        let rows = match &restriction.kind {
+            RestrictionKind::Equal(tuple) => {
+                let receiver = Receiver { table, restriction, purpose: Purpose::Choose };
+                vec![receiver.equal(tuple, binding)?]
+            }
+            RestrictionKind::In(list) => {
+                let receiver = Receiver { table, restriction, purpose: Purpose::Choose };
+                receiver.one_of(list, binding)?
+            }
+            RestrictionKind::Slice { lower, upper } => {
+                range = Some(Range::bind(table, restriction, lower.as_ref(), upper.as_ref(), binding)?);
+                break;
+            }
+            RestrictionKind::Contains(_) => break,
+        };
+        prefixes = extended(&prefixes, &rows)?;
+        columns += restriction.columns.len();
+    }
+    prefixes.sort_by(|a, b| order.compare(Position::row(a), Position::row(b)));
+    prefixes.dedup_by(|later, kept| order.compare(Position::row(kept), Position::row(later)).is_eq());
+    let is_full = columns > 0 && columns == order.len();
+    let mut slices = Vec::with_capacity(prefixes.len());
+    for prefix in prefixes {
+        match &range {
+            Some(range) => slices.extend(range.slices(&prefix, &order)),
+            None if is_full => {
+                let row = OwnedPosition { prefix, weight: 0 };
+                slices.push(Slice { start: row.clone(), end: row });
+            }
+            None => slices.push(Slice { start: before(&prefix), end: after(&prefix) }),
+        }
+    }
+    Ok(slices)
+}
+
+/// Every prefix continued by every row.
+fn extended(prefixes: &[Vec<u8>], rows: &[Vec<Vec<u8>>]) -> Result<Vec<Vec<u8>>, CqlError> {
+    let product = prefixes.len().saturating_mul(rows.len());
+    if product > SELECT_SLICES_MAX {
+        return Err(CqlError::invalid(format!(
+            "The IN restrictions of the clustering columns make {product} combinations; a SELECT may name at most \
+             {SELECT_SLICES_MAX}"
+        )));
+    }
+    let mut out = Vec::with_capacity(product);
+    for prefix in prefixes {
+        for row in rows {
+            let mut longer = prefix.clone();
+            row.iter().for_each(|value| clustering::push_component(&mut longer, value));
+            out.push(longer);
+        }
+    }
+    Ok(out)
+}
+
+fn before(prefix: &[u8]) -> OwnedPosition {
+    OwnedPosition { prefix: prefix.to_vec(), weight: -1 }
+}
+
+fn after(prefix: &[u8]) -> OwnedPosition {
+    OwnedPosition { prefix: prefix.to_vec(), weight: 1 }
+}
+
+fn with(prefix: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut longer = prefix.to_vec();
+    clustering::push_component(&mut longer, value);
+    longer
+}
+
+/// The ends of a slice restriction, and the direction of each of its columns.
+struct Range {
+    lower: Option<(Row, bool)>,
+    upper: Option<(Row, bool)>,
+    descending: Vec<bool>,
+}
+
+impl Range {
+    fn bind(
+        table: &Table,
+        restriction: &Restriction,
+        lower: Option<&Bound>,
+        upper: Option<&Bound>,
+        binding: &Binding<'_>,
+    ) -> Result<Range, CqlError> {
+        let receiver = Receiver { table, restriction, purpose: Purpose::SliceEnd };
+        let end = |bound: &Bound| Ok::<_, CqlError>((receiver.slice_end(&bound.values, binding)?, bound.is_inclusive));
+        let is_descending = |at: &usize| {
+            let kind = table.columns.get(*at).map(|column| column.kind);
+            matches!(kind, Some(ColumnKind::Clustering { descending: true, .. }))
+        };
+        Ok(Range {
+            lower: lower.map(end).transpose()?,
+            upper: upper.map(end).transpose()?,
+            descending: restriction.columns.iter().map(is_descending).collect(),
+        })
+    }
+
+    /// The rows after `prefix` that lie between the ends.
+    fn slices(&self, prefix: &[u8], order: &ClusteringOrder) -> Vec<Slice> {
+        let all = || vec![Slice { start: before(prefix), end: after(prefix) }];
+        let lower =
+            self.lower.as_ref().map_or_else(all, |(row, inclusive)| self.beyond(prefix, row, *inclusive, true, order));
+        let upper =
+            self.upper.as_ref().map_or_else(all, |(row, inclusive)| self.beyond(prefix, row, *inclusive, false, order));
+        let mut out = Vec::new();
+        for a in &lower {
+            for b in &upper {
+                let start = max(order, &a.start, &b.start);
+                let end = min(order, &a.end, &b.end);
+                if order.compare(start.borrow(), end.borrow()).is_lt() {
+                    out.push(Slice { start: start.clone(), end: end.clone() });
+                }
+            }
+        }
+        out
+    }
+
+    /// The rows whose values are greater (or less) than `row`, compared column by column: for each column those that
+    /// equal it before and differ there. Where directions are mixed, they do not lie together.
+    fn beyond(
+        &self,
+        prefix: &[u8],
+        row: &Row,
+        is_inclusive: bool,
+        is_greater: bool,
+        order: &ClusteringOrder,
+    ) -> Vec<Slice> {
+        let mut slices = Vec::new();
+        let mut equal = prefix.to_vec();
+        for (value, descending) in row.iter().zip(&self.descending) {
+            // A null stands before all values, whatever the direction.
+            let is_behind = is_greater != *descending;
+            let Some(value) = value else {
+                if is_behind {
+                    slices.push(Slice { start: before(&equal), end: after(&equal) });
+                }
+                return slices;
+            };
+            let here = with(&equal, value);
+            slices.push(if is_behind {
+                Slice { start: after(&here), end: after(&equal) }
+            } else {
+                Slice { start: before(&equal), end: before(&here) }
+            });
+            equal = here;
+        }
+        if is_inclusive {
+            slices.push(Slice { start: before(&equal), end: after(&equal) });
+        }
+        joined(slices, order)
+    }
+}
+
+fn max<'p>(order: &ClusteringOrder, a: &'p OwnedPosition, b: &'p OwnedPosition) -> &'p OwnedPosition {
+    if order.compare(a.borrow(), b.borrow()).is_ge() { a } else { b }
+}
+
+fn min<'p>(order: &ClusteringOrder, a: &'p OwnedPosition, b: &'p OwnedPosition) -> &'p OwnedPosition {
+    if order.compare(a.borrow(), b.borrow()).is_le() { a } else { b }
+}
+
+/// Disjoint slices in order, those that touch joined.
+fn joined(mut slices: Vec<Slice>, order: &ClusteringOrder) -> Vec<Slice> {
+    slices.sort_by(|a, b| order.compare(a.start.borrow(), b.start.borrow()));
+    let mut out: Vec<Slice> = Vec::with_capacity(slices.len());
+    for slice in slices {
+        match out.last_mut() {
+            Some(last) if order.compare(last.end.borrow(), slice.start.borrow()).is_ge() => last.end = slice.end,
+            _ => out.push(slice),
+        }
+    }
+    out
+}
