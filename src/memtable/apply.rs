@@ -3,6 +3,8 @@
 //! What loses, or is covered by a deletion that the partition already has, is not stored. What a new deletion of a row or
 //! a collection covers is taken out; a partition's deletion that covers everything empties it at once, and one that does
 //! not is left to the reader, as ranges are.
+//!
+//! The cells of a new row mostly come in order: they are gathered and made a tree at once.
 
 use smallvec::SmallVec;
 
@@ -23,12 +25,25 @@ pub fn apply<'m>(
     entries: impl Iterator<Item = Entry<'m>>,
 ) -> usize {
     let settled_bytes = arena.live_bytes();
-    let (row, covering) = (Ref::NULL, DeletionTime::LIVE);
-    let mut target = Target { arena, order, partition: at, row, covering, settled_bytes, rows_new: 0 };
+    let mut target = Target {
+        max_timestamp: arena.i64(at, partition::MAX_TIMESTAMP),
+        partition_deletion: partition::deletion(arena, at),
+        arena,
+        order,
+        partition: at,
+        row: Ref::NULL,
+        covering: DeletionTime::LIVE,
+        run: Run { elements: [[0; 4]; tree::CAPACITY], len: 0, last_column: None, is_open: false },
+        settled_bytes,
+        rows_new: 0,
+    };
     for entry in entries {
         target.entry(entry);
     }
+    target.close_run();
     target.settle();
+    let greatest = target.max_timestamp;
+    target.arena.set(at, partition::MAX_TIMESTAMP, &greatest.to_le_bytes());
     target.rows_new
 }
 
@@ -36,6 +51,9 @@ struct Target<'t> {
     arena: &'t mut Arena,
     order: &'t ClusteringOrder,
     partition: Ref,
+    partition_deletion: DeletionTime,
+    /// The greatest timestamp of what the partition holds, its own deletion aside.
+    max_timestamp: TimestampMicros,
     /// The row that entries go to.
     row: Ref,
     /// The stronger of the row's deletion and the partition's.
@@ -43,6 +61,22 @@ struct Target<'t> {
     /// The arena's live bytes up to which the partition's count of its content goes.
     settled_bytes: usize,
     rows_new: usize,
+    run: Run,
+}
+
+/// The cells of a new row so far, while they come in the order of their columns.
+struct Run {
+    elements: [[u8; 4]; tree::CAPACITY],
+    len: usize,
+    last_column: Option<ColumnId>,
+    /// Whether the row has no cells but these.
+    is_open: bool,
+}
+
+impl Run {
+    fn takes(&self, cell: &Cell<'_>) -> bool {
+        self.is_open && self.len < tree::CAPACITY && cell.path.is_none() && Some(cell.column) > self.last_column
+    }
 }
 
 impl Target<'_> {
@@ -50,12 +84,12 @@ impl Target<'_> {
         match entry {
             Entry::Cell(cell) => self.cell(cell),
             Entry::Row { clustering } => {
-                let found = self.find_or_create_row(clustering);
-                self.begin(found);
+                let (at, is_new) = self.find_or_create_row(clustering);
+                self.begin(at, is_new);
             }
             Entry::StaticRow => {
-                let found = self.find_or_create_static_row();
-                self.begin(found);
+                let (at, is_new) = self.find_or_create_static_row();
+                self.begin(at, is_new);
             }
             Entry::Liveness(liveness) => self.liveness(liveness),
             Entry::RowDeletion(deletion) => self.row_deletion(deletion),
@@ -76,41 +110,52 @@ impl Target<'_> {
         content
     }
 
-    fn begin(&mut self, at: Ref) {
+    fn begin(&mut self, at: Ref, is_new: bool) {
+        self.close_run();
         self.row = at;
-        self.covering = row::deletion(self.arena, at).max(partition::deletion(self.arena, self.partition));
+        self.run.is_open = is_new;
+        self.covering =
+            if is_new { self.partition_deletion } else { row::deletion(self.arena, at).max(self.partition_deletion) };
     }
 
-    fn find_or_create_row(&mut self, clustering: &[u8]) -> Ref {
+    /// Makes the gathered cells the row's.
+    fn close_run(&mut self) {
+        if self.run.len > 0 {
+            let root = tree::from_sorted(self.arena, &self.run.elements[..self.run.len]);
+            self.arena.set(self.row, row::CELLS, &root.to_bytes());
+        }
+        (self.run.len, self.run.last_column, self.run.is_open) = (0, None, false);
+    }
+
+    /// The row's place and whether it is new.
+    fn find_or_create_row(&mut self, clustering: &[u8]) -> (Ref, bool) {
         let mut root = self.arena.get_ref(self.partition, partition::ROWS);
         let (arena, order) = (&*self.arena, self.order);
         let compare = |element| order.compare_rows(row::clustering(arena, element), clustering);
         let (path, found) = tree::locate(arena, root, compare);
         if found && let Some(element) = path.element(arena) {
-            return element;
+            return (element, false);
         }
         let element = row::create(self.arena, clustering);
         path.insert(self.arena, &mut root, element);
         self.arena.set(self.partition, partition::ROWS, &root.to_bytes());
         self.rows_new += 1;
-        element
+        (element, true)
     }
 
-    fn find_or_create_static_row(&mut self) -> Ref {
+    fn find_or_create_static_row(&mut self) -> (Ref, bool) {
         let existing = self.arena.get_ref(self.partition, partition::STATIC_ROW);
         if !existing.is_null() {
-            return existing;
+            return (existing, false);
         }
         let element = row::create(self.arena, &[]);
         self.arena.set(self.partition, partition::STATIC_ROW, &element.to_bytes());
-        element
+        (element, true)
     }
 
     /// Notes that the partition holds something of this timestamp.
     fn note(&mut self, timestamp: TimestampMicros) {
-        if timestamp > self.arena.i64(self.partition, partition::MAX_TIMESTAMP) {
-            self.arena.set(self.partition, partition::MAX_TIMESTAMP, &timestamp.to_le_bytes());
-        }
+        self.max_timestamp = self.max_timestamp.max(timestamp);
     }
 
     fn liveness(&mut self, liveness: Liveness) {
@@ -125,6 +170,14 @@ impl Target<'_> {
         if self.covering.deletes(cell.timestamp) {
             return;
         }
+        if self.run.takes(&cell) {
+            self.note(cell.timestamp);
+            let element = cell::create(self.arena, &Content::Cell(cell));
+            self.run.elements[self.run.len] = element.to_bytes();
+            (self.run.len, self.run.last_column) = (self.run.len + 1, Some(cell.column));
+            return;
+        }
+        self.close_run();
         let root = self.arena.get_ref(self.row, row::CELLS);
         if cell.path.is_some() && complex_deletion(self.arena, root, cell.column).deletes(cell.timestamp) {
             return;
@@ -160,6 +213,7 @@ impl Target<'_> {
     }
 
     fn row_deletion(&mut self, deletion: DeletionTime) {
+        self.close_run();
         if self.covering.max(deletion) == self.covering {
             return;
         }
@@ -174,6 +228,7 @@ impl Target<'_> {
     }
 
     fn complex_deletion(&mut self, column: ColumnId, deletion: DeletionTime) {
+        self.close_run();
         if self.covering.max(deletion) == self.covering {
             return;
         }
@@ -226,8 +281,7 @@ impl Target<'_> {
     }
 
     fn range(&mut self, range: &Range<'_>) {
-        let partition = partition::deletion(self.arena, self.partition);
-        if partition.max(range.deletion) == partition {
+        if self.partition_deletion.max(range.deletion) == self.partition_deletion {
             return;
         }
         self.note(range.deletion.timestamp);
@@ -237,13 +291,14 @@ impl Target<'_> {
     }
 
     fn partition_deletion(&mut self, deletion: DeletionTime) {
-        let before = partition::deletion(self.arena, self.partition);
-        if before.max(deletion) == before {
+        if self.partition_deletion.max(deletion) == self.partition_deletion {
             return;
         }
+        self.close_run();
+        self.partition_deletion = deletion;
         partition::set_deletion(self.arena, self.partition, deletion);
         // At its own timestamp it may meet a deletion within the partition that is stronger by its local time.
-        if deletion.timestamp > self.arena.i64(self.partition, partition::MAX_TIMESTAMP) {
+        if deletion.timestamp > self.max_timestamp {
             let content = self.settle();
             self.arena.note_dead(content);
             self.settle();

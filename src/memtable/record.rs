@@ -74,12 +74,20 @@ pub mod row {
     const HEAD_BYTES: usize = 48;
 
     pub fn create(arena: &mut Arena, clustering: &[u8]) -> Ref {
+        let mut head = [0; HEAD_BYTES];
+        for (at, value) in [
+            (LIVENESS, Liveness::NONE.timestamp),
+            (LIVENESS + 8, Liveness::NONE.expires_s),
+            (DELETION, DeletionTime::LIVE.timestamp),
+            (DELETION + 8, DeletionTime::LIVE.local_deletion_s),
+        ] {
+            head[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        head[CLUSTERING_LEN..CLUSTERING_LEN + 4].copy_from_slice(&len_u32(clustering).to_le_bytes());
         let at = arena.alloc(HEAD_BYTES + clustering.len());
-        arena.bytes_mut(at, 0, HEAD_BYTES).fill(0);
-        set_liveness(arena, at, Liveness::NONE);
-        set_deletion(arena, at, DeletionTime::LIVE);
-        arena.set(at, CLUSTERING_LEN, &len_u32(clustering).to_le_bytes());
-        arena.set(at, HEAD_BYTES, clustering);
+        let record = arena.bytes_mut(at, 0, HEAD_BYTES + clustering.len());
+        record[..HEAD_BYTES].copy_from_slice(&head);
+        record[HEAD_BYTES..].copy_from_slice(clustering);
         at
     }
 
@@ -215,15 +223,17 @@ pub mod cell {
             Content::Cell(c) => (c.timestamp, c.column, c.path, c.local_deletion_s, c.ttl_s, c.value),
             Content::ComplexDeletion(column, d) => (d.timestamp, *column, None, d.local_deletion_s, 0, &[][..]),
         };
+        let mut head = [0; HEAD_BYTES];
+        head[TIMESTAMP..VALUE_LEN].copy_from_slice(&timestamp.to_le_bytes());
+        head[VALUE_LEN..COLUMN].copy_from_slice(&len_u32(value).to_le_bytes());
+        head[COLUMN..FLAGS].copy_from_slice(&column.0.to_le_bytes());
+        head[FLAGS] = flags;
         let mut put = |bytes: &[u8]| {
             let (head, tail) = std::mem::take(&mut out).split_at_mut(bytes.len());
             head.copy_from_slice(bytes);
             out = tail;
         };
-        put(&timestamp.to_le_bytes());
-        put(&len_u32(value).to_le_bytes());
-        put(&column.0.to_le_bytes());
-        put(&[flags, 0]);
+        put(&head);
         if flags & HAS_EXPIRY != 0 {
             put(&local_deletion_s.to_le_bytes());
             put(&ttl_s.to_le_bytes());

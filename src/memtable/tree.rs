@@ -1,6 +1,6 @@
 //! An ordered set of places in the arena: the rows of a partition, the cells of a row, the deleted ranges.
 //!
-//! Up to 31 elements are one sorted run, which grows 3, 7, 15, 31; beyond that, a B+tree whose leaves are such runs. The
+//! Up to 31 elements are one sorted run, which about doubles as it grows; beyond that, a B+tree whose leaves are such runs. The
 //! tree knows nothing of its elements: the caller compares. An element's memory stays when it is removed, so one may go on
 //! as a separator: all elements under child i are at or after separator i and before separator i + 1.
 //!
@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 
 use crate::memtable::arena::{Arena, Ref};
 
-const CAPACITY: usize = 31;
+/// The most elements of one node.
+pub const CAPACITY: usize = 31;
 const HEAD_BYTES: usize = 4;
 const REF_BYTES: usize = 4;
 const SEPARATORS_AT: usize = HEAD_BYTES + CAPACITY * REF_BYTES;
@@ -143,6 +144,13 @@ fn new_leaf(arena: &mut Arena, capacity: usize, elements: &[[u8; REF_BYTES]]) ->
     node
 }
 
+/// A tree of at most `CAPACITY` elements (as bytes), ascending, at least one.
+pub fn from_sorted(arena: &mut Arena, elements: &[[u8; REF_BYTES]]) -> Ref {
+    debug_assert!(!elements.is_empty() && elements.len() <= CAPACITY);
+    // An odd number and the head fill whole granules; one element is rarely the last.
+    new_leaf(arena, (elements.len() | 1).max(3), elements)
+}
+
 fn new_inner(arena: &mut Arena, children: &[[u8; REF_BYTES]], separators: &[[u8; REF_BYTES]]) -> Ref {
     debug_assert_eq!(children.len(), separators.len());
     let node = arena.alloc(INNER_BYTES);
@@ -226,7 +234,7 @@ impl Path {
     /// Puts `element` here, where `locate` has not found it. `root` may become another node.
     pub fn insert(mut self, arena: &mut Arena, root: &mut Ref, element: Ref) {
         let Some(&Step { node, at }) = self.steps.last() else {
-            *root = new_leaf(arena, 3, &[element.to_bytes()]);
+            *root = from_sorted(arena, &[element.to_bytes()]);
             return;
         };
         let (_, len) = head(arena, node);
@@ -238,7 +246,7 @@ impl Path {
             debug_assert_eq!(self.steps.len(), 1, "only a root is smaller than a full leaf");
             let mut elements = [[0; REF_BYTES]; CAPACITY];
             elements[..len].copy_from_slice(refs(arena, node, HEAD_BYTES, len));
-            let grown = new_leaf(arena, 2 * capacity + 1, &elements[..len]);
+            let grown = new_leaf(arena, (2 * capacity + 1).min(CAPACITY), &elements[..len]);
             arena.note_dead(leaf_bytes(capacity));
             shift_in(arena, grown, HEAD_BYTES, len, at, element);
             set_len(arena, grown, len + 1);
@@ -393,6 +401,22 @@ mod tests {
             prop_assert_eq!(set.from(0), model.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(set.from(from), model.range(from..).copied().collect::<Vec<_>>());
             prop_assert_eq!(set.down_from(from), model.range(..=from).rev().copied().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_tree_made_of_a_sorted_run_goes_on_growing() {
+        for len in 1..=CAPACITY as u32 {
+            let mut set = Set::new();
+            let mut elements = Vec::new();
+            for value in 0..len {
+                let element = set.arena.alloc(4);
+                set.arena.set(element, 0, &(value * 10).to_le_bytes());
+                elements.push(element.to_bytes());
+            }
+            set.root = from_sorted(&mut set.arena, &elements);
+            (0..1_000).for_each(|value| assert_eq!(set.insert(value), value % 10 != 0 || value >= len * 10));
+            assert_eq!(set.from(0), (0..1_000).collect::<Vec<_>>());
         }
     }
 
