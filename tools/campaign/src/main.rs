@@ -1,1 +1,33 @@
-fn main() {}
+//! `helenus-campaign`: what is done to a server again and again until it is believed.
+//!
+//! Each subcommand is one campaign. It exits 0 where nothing was wrong and 1 otherwise; the last line it prints is
+//! one JSON object with its figures, and each failure comes with the command that replays it.
+
+mod clients;
+mod outcome;
+mod scratch;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "helenus-campaign", about = "Campaigns against a Helenus server", version)]
+struct Arguments {
+    #[command(subcommand)]
+    campaign: Campaign,
+}
+
+#[derive(Subcommand)]
+enum Campaign {
+    /// Stock clients, unmodified and of pinned versions, each against a fresh server.
+    Clients(clients::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().campaign {
+        Campaign::Clients(arguments) => clients::run(&arguments),
+    };
+    outcome.finish()
+}
