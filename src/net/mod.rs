@@ -1,1 +1,141 @@
-//! See ARCHITECTURE.md.
+//! Connections, in-flight windows, the serve loop. One task a connection, on the shard that owns it; none a request.
+
+mod connection;
+mod events;
+mod limits;
+mod listen;
+mod outcome;
+mod request;
+mod statements;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::base::local::Notify;
+use crate::io::{Accepted, Io, TaskClass};
+use crate::net::connection::Connection;
+use crate::net::events::Listeners;
+use crate::net::statements::Statements;
+use crate::protocol::{CqlError, Event, SchemaChange};
+use crate::router::{Above, Router};
+use crate::schema::{Schema, SchemaOp};
+
+pub use limits::Limits;
+pub use listen::{Ports, listen};
+
+/// What every connection of one shard shares.
+pub struct Net {
+    io: Io,
+    router: Rc<Router>,
+    statements: Statements,
+    listeners: Listeners,
+    limits: Limits,
+    /// What SUPPORTED announces to shard-aware drivers: the shard-aware port. `None`: nothing.
+    shard_aware_port: Cell<Option<u16>>,
+    open: Cell<u64>,
+    in_flight_bytes: Cell<usize>,
+    stopping: Cell<bool>,
+    /// Woken when this shard stops, and whenever a connection closes.
+    changed: Notify,
+}
+
+impl Net {
+    pub fn new(io: Io, router: Rc<Router>, limits: Limits) -> Rc<Self> {
+        let net = Rc::new(Net {
+            io,
+            router: router.clone(),
+            statements: Statements::new(limits.prepared_statements_max),
+            listeners: Listeners::default(),
+            limits,
+            shard_aware_port: Cell::new(None),
+            open: Cell::new(0),
+            in_flight_bytes: Cell::new(0),
+            stopping: Cell::new(false),
+            changed: Notify::new(),
+        });
+        router.set_above(Rc::new(Serving(net.clone())));
+        net
+    }
+
+    /// Announces shard awareness in SUPPORTED from now on.
+    pub fn announce_shards(&self, shard_aware_port: u16) {
+        self.shard_aware_port.set(Some(shard_aware_port));
+    }
+
+    /// Waits until this shard is told to stop and every connection has ended.
+    pub async fn stopped(&self) {
+        while !self.stopping.get() || self.open.get() > 0 {
+            self.changed.notified().await;
+        }
+    }
+
+    /// What OPTIONS is answered with.
+    fn supported(&self) -> Vec<(&'static str, Vec<String>)> {
+        let mut options = vec![
+            ("CQL_VERSION", vec![crate::plan::system_rows::CQL_VERSION.to_owned()]),
+            ("COMPRESSION", vec!["snappy".to_owned(), "lz4".to_owned()]),
+            ("PROTOCOL_VERSIONS", vec!["3/v3".to_owned(), "4/v4".to_owned(), "5/v5".to_owned()]),
+        ];
+        if let Some(port) = self.shard_aware_port.get() {
+            let sharding = self.router.sharding();
+            options.extend([
+                ("SCYLLA_SHARD", vec![self.io.shard_id().0.to_string()]),
+                ("SCYLLA_NR_SHARDS", vec![sharding.shards.to_string()]),
+                ("SCYLLA_SHARDING_IGNORE_MSB", vec![sharding.ignore_msb.to_string()]),
+                ("SCYLLA_PARTITIONER", vec!["org.apache.cassandra.dht.Murmur3Partitioner".to_owned()]),
+                ("SCYLLA_SHARDING_ALGORITHM", vec!["biased-token-round-robin".to_owned()]),
+                ("SCYLLA_SHARD_AWARE_PORT", vec![port.to_string()]),
+            ]);
+        }
+        options
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+}
+
+/// The `Above` of a router.
+struct Serving(Rc<Net>);
+
+impl Above for Serving {
+    fn connection(&self, accepted: Accepted) {
+        if self.0.stopping.get() {
+            return;
+        }
+        match self.0.io.adopt(accepted) {
+            Ok(stream) => {
+                self.0.open.set(self.0.open.get() + 1);
+                let net = self.0.clone();
+                self.0.io.spawn(TaskClass::Foreground, async move {
+                    Connection::new(net.clone(), stream).serve().await;
+                    net.open.set(net.open.get() - 1);
+                    net.changed.notify_all();
+                });
+            }
+            Err(error) => tracing::debug!(%error, "a connection ended before it was served"),
+        }
+    }
+
+    fn prepare(&self, text: &str, keyspace: Option<&str>) -> Result<(), CqlError> {
+        self.0.statements.prepare(&self.0.router.schema(), text, keyspace).map(|_| ())
+    }
+
+    fn schema_changed(&self, schema: &Rc<Schema>, ops: &[SchemaOp]) {
+        self.0.statements.schema_changed(schema, ops);
+    }
+
+    fn schema_event(&self, change: &SchemaChange) {
+        self.0.listeners.tell(&Event::Schema(change.clone()));
+    }
+
+    fn shutdown(&self) {
+        self.0.stopping.set(true);
+        self.0.listeners.wake_all();
+        self.0.changed.notify_all();
+    }
+
+    fn connections(&self) -> u64 {
+        self.0.open.get()
+    }
+}

@@ -18,7 +18,6 @@ use std::rc::Rc;
 use crate::base::ids::Token;
 use crate::protocol::Consistency;
 use crate::schema::Table;
-use crate::types::CqlType;
 
 pub use prepared::{Prepared, prepare};
 pub use term::{Binding, Bound, Scope, Term};
@@ -54,14 +53,7 @@ impl RequestOptions<'_> {
     }
 }
 
-/// A column of a result or a bind variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ColumnSpec {
-    pub keyspace: String,
-    pub table: String,
-    pub name: String,
-    pub ty: CqlType,
-}
+pub use crate::protocol::result::ColumnSpec;
 
 /// One encoded mutation: all that a statement or batch does to one partition of one table.
 #[derive(Clone, Debug)]

@@ -1,1 +1,220 @@
-//! See ARCHITECTURE.md.
+//! From a token to the shard that owns it: mesh messages, fan-out and merge, timeouts, and where shard errors become
+//! CQL's.
+//!
+//! A request for another shard is a message and a numbered place that waits for its reply. A request for this shard is
+//! a call. System keyspaces stand on shard 0 whatever the token.
+
+mod batch;
+mod ddl;
+mod errors;
+pub mod message;
+mod operate;
+mod read;
+mod scan;
+mod serve;
+mod write;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::base::collections::{HashMap, hasher};
+use crate::base::ids::{ShardId, Token};
+use crate::base::local::{Notify, Semaphore, Sender, oneshot};
+use crate::io::{Io, Mesh};
+use crate::protocol::CqlError;
+use crate::router::message::{Message, Reply, Request};
+use crate::schema::partitioner::Sharding;
+use crate::schema::{Schema, Table, system};
+use crate::shard::Shard;
+
+pub use batch::OpenBatches;
+pub use message::{Answer, Operation, ShardReport};
+
+/// How long requests may take, by kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    pub read: Duration,
+    pub range: Duration,
+    pub write: Duration,
+    pub truncate: Duration,
+    /// DDL, flushes and what else an operator waits for.
+    pub operation: Duration,
+}
+
+/// What the layers above do with messages that are theirs.
+pub trait Above {
+    /// Serve this connection.
+    fn connection(&self, accepted: crate::io::Accepted);
+    /// Know this statement from now on.
+    fn prepare(&self, text: &str, keyspace: Option<&str>) -> Result<(), CqlError>;
+    /// The planning schema is another.
+    fn schema_changed(&self, schema: &Rc<Schema>, ops: &[crate::schema::SchemaOp]);
+    /// Tell registered clients.
+    fn schema_event(&self, change: &crate::protocol::SchemaChange);
+    /// Stop, once what is in flight is answered.
+    fn shutdown(&self);
+    fn connections(&self) -> u64;
+}
+
+/// One shard's view of all shards.
+pub struct Router {
+    pub(crate) io: Io,
+    pub(crate) shard: Rc<Shard>,
+    mesh: Mesh<Message>,
+    sharding: Sharding,
+    pub(crate) timeouts: Timeouts,
+    /// The schema that statements are planned under.
+    schema: RefCell<Rc<Schema>>,
+    waiting: RefCell<HashMap<u64, Sender<Result<Reply, CqlError>>>>,
+    next_number: Cell<u64>,
+    /// On shard 0: one DDL statement at a time.
+    ddl_turn: Rc<Semaphore>,
+    open_batches: OpenBatches,
+    above: RefCell<Option<Rc<dyn Above>>>,
+    closed: Cell<bool>,
+    closing: Notify,
+}
+
+impl Router {
+    pub fn new(
+        io: Io,
+        shard: Rc<Shard>,
+        mesh: Mesh<Message>,
+        sharding: Sharding,
+        timeouts: Timeouts,
+        schema: Rc<Schema>,
+    ) -> Rc<Self> {
+        Rc::new(Router {
+            io,
+            shard,
+            mesh,
+            sharding,
+            timeouts,
+            schema: RefCell::new(schema),
+            waiting: RefCell::new(HashMap::with_hasher(hasher())),
+            next_number: Cell::new(0),
+            ddl_turn: Semaphore::new(1),
+            open_batches: OpenBatches::default(),
+            above: RefCell::new(None),
+            closed: Cell::new(false),
+            closing: Notify::new(),
+        })
+    }
+
+    /// Connects the layer that serves clients.
+    pub fn set_above(&self, above: Rc<dyn Above>) {
+        *self.above.borrow_mut() = Some(above);
+    }
+
+    /// The schema that statements are planned under now.
+    pub fn schema(&self) -> Rc<Schema> {
+        self.schema.borrow().clone()
+    }
+
+    pub fn shard(&self) -> &Rc<Shard> {
+        &self.shard
+    }
+
+    pub fn sharding(&self) -> Sharding {
+        self.sharding
+    }
+
+    /// Waits until this shard has been closed.
+    pub async fn closed(&self) {
+        while !self.closed.get() {
+            self.closing.notified().await;
+        }
+    }
+
+    fn close(&self) {
+        self.closed.set(true);
+        self.closing.notify_all();
+    }
+
+    fn here(&self) -> ShardId {
+        self.io.shard_id()
+    }
+
+    fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (0..self.sharding.shards).map(ShardId)
+    }
+
+    /// The shard that owns a partition of `table`.
+    fn owner(&self, table: &Table, token: Token) -> ShardId {
+        if system::is_system(&table.keyspace) { ShardId(0) } else { self.sharding.shard_of(token) }
+    }
+
+    /// When a request of this kind, begun now, is too late.
+    fn deadline(&self, timeout: Duration) -> u64 {
+        self.io.now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Asks a shard and waits for its reply. `None`: not before the deadline.
+    async fn call(self: &Rc<Self>, to: ShardId, request: Request, deadline_ns: u64) -> Option<Result<Reply, CqlError>> {
+        if to == self.here() {
+            return Some(Box::pin(self.serve(request)).await);
+        }
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        let (sender, receiver) = oneshot();
+        self.waiting.borrow_mut().insert(number, sender);
+        self.mesh.send(to, Message::Request { number, request }).await;
+        let patience = Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns()));
+        let reply = self.within(patience, receiver).await.flatten();
+        if reply.is_none() {
+            self.waiting.borrow_mut().remove(&number);
+        }
+        reply
+    }
+
+    /// The future's value, or `None` where it takes longer than `patience`.
+    async fn within<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
+        let mut future = std::pin::pin!(future);
+        let mut sleep = std::pin::pin!(self.io.sleep(patience));
+        std::future::poll_fn(|context| {
+            if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
+                return std::task::Poll::Ready(Some(value));
+            }
+            sleep.as_mut().poll(context).map(|()| None)
+        })
+        .await
+    }
+
+    /// Gives another shard (or this one) something of which no answer is awaited.
+    pub async fn hand_over(self: &Rc<Self>, to: ShardId, request: Request) {
+        if to == self.here() {
+            // Only what belongs to the layer above is handed over, and that is done at once.
+            if let Err(error) = Box::pin(self.serve(request)).await {
+                tracing::debug!(%error, "what was handed over was not taken");
+            }
+            return;
+        }
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        self.mesh.send(to, Message::Request { number, request }).await;
+    }
+
+    /// Has every other shard know a statement.
+    pub async fn prepare_elsewhere(self: &Rc<Self>, text: &str, keyspace: Option<&str>) -> Result<(), CqlError> {
+        let deadline_ns = self.deadline(self.timeouts.operation);
+        let others = self.shards().filter(|shard| *shard != self.here());
+        let asked = others.map(|shard| {
+            let request = Request::Prepare { text: text.to_owned(), keyspace: keyspace.map(str::to_owned) };
+            self.call(shard, request, deadline_ns)
+        });
+        let late = || CqlError::server_error("a shard did not take the prepared statement in time");
+        for reply in futures_util::future::join_all(asked).await {
+            reply.unwrap_or_else(|| Err(late()))?;
+        }
+        Ok(())
+    }
+
+    /// A reply has come.
+    fn complete(&self, number: u64, reply: Result<Reply, CqlError>) {
+        // A reply that nobody waits for came after its deadline.
+        if let Some(sender) = self.waiting.borrow_mut().remove(&number) {
+            sender.send(reply);
+        }
+    }
+}

@@ -99,11 +99,6 @@ impl Sharding {
     }
 }
 
-/// Whether a keyspace is the server's own: pinned to shard 0 whatever the token, closed to DDL.
-pub fn is_system_keyspace(name: &str) -> bool {
-    name == "system" || name.starts_with("system_")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

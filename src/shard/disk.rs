@@ -34,7 +34,8 @@ impl DiskReserve {
 }
 
 impl Shard {
-    /// Looks at the free space from time to time, and says when writes stop and when they go on.
+    /// Looks at the free space from time to time, and says when writes stop and when they go on. Has the flushes look
+    /// at the log's size as often.
     pub(super) async fn run_disk_watch(self: Rc<Self>) {
         loop {
             if let Ok(free_bytes) = self.io.free_bytes(&self.config.sstables_dir).await {
@@ -45,6 +46,9 @@ impl Shard {
                     (false, Ok(())) => tracing::info!(shard = self.io.shard_id().0, free_bytes, "writes go on"),
                     _ => {}
                 }
+            }
+            if !self.log().pressure().is_empty() {
+                self.memory.look_again();
             }
             self.io.sleep(LOOK_PERIOD).await;
         }

@@ -69,6 +69,11 @@ impl MemoryBudget {
         self.pressure.notified().await;
     }
 
+    /// Has whoever flushes look again, for another reason than memory.
+    pub fn look_again(&self) {
+        self.pressure.notify_all();
+    }
+
     /// A memtable went from `before` to `after` bytes.
     pub fn resize(&self, before: u64, after: u64) {
         let used = self.used_bytes.get();

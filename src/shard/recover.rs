@@ -14,7 +14,7 @@ use crate::base::plants::Plant;
 use crate::commitlog::{CommitLog, Inherited, LogConfig, Record, RecordKind, Replay, ReplayOptions, Replayed, Tail};
 use crate::io::Io;
 use crate::mutation::{MutationView, timestamp};
-use crate::schema::partitioner::is_system_keyspace;
+use crate::schema::system;
 use crate::shard::open::LoggedSchemas;
 use crate::shard::write::{Part, completed_intent, intent_parts};
 use crate::shard::{Shard, ShardError, TableStore, Write};
@@ -205,7 +205,7 @@ impl Shard {
     /// Whether this shard owns a partition of the table.
     fn owns(&self, store: &TableStore, token: Token) -> bool {
         let here = self.io.shard_id();
-        if is_system_keyspace(&store.table().keyspace) {
+        if system::is_system(&store.table().keyspace) {
             here == ShardId(0)
         } else {
             self.config.sharding.shard_of(token) == here

@@ -29,6 +29,21 @@ pub struct TableReport {
     pub compactions: u64,
 }
 
+impl TableReport {
+    /// Adds another shard's figures of the same table.
+    pub fn add(&mut self, other: &TableReport) {
+        self.sstables += other.sstables;
+        self.sstable_bytes += other.sstable_bytes;
+        self.partitions_estimate += other.partitions_estimate;
+        self.memtable_bytes += other.memtable_bytes;
+        self.memtable_partitions += other.memtable_partitions;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.flushes += other.flushes;
+        self.compactions += other.compactions;
+    }
+}
+
 impl Shard {
     /// Every table's figures, by keyspace and name.
     pub fn table_reports(&self) -> Vec<TableReport> {
@@ -62,6 +77,7 @@ impl Shard {
     /// This shard's counters and gauges by metric name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let cache = self.cache.stats();
+        let log = self.log().stats();
         vec![
             ("helenus_memtable_bytes", self.memory.used_bytes()),
             ("helenus_memtable_limit_bytes", self.memory.limit_bytes()),
@@ -69,6 +85,9 @@ impl Shard {
             ("helenus_block_cache_hits_total", cache.hits),
             ("helenus_block_cache_misses_total", cache.misses),
             ("helenus_block_cache_bytes", cache.bytes as u64),
+            ("helenus_commitlog_bytes", self.log().live_bytes()),
+            ("helenus_commitlog_records_total", log.records),
+            ("helenus_commitlog_syncs_total", log.syncs),
             ("helenus_compacted_bytes_total", self.counts.compacted_bytes.get()),
             ("helenus_compactions_failed_total", self.counts.compactions_failed.get()),
             ("helenus_replayed_records_total", self.counts.replayed_records.get()),

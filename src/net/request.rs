@@ -1,0 +1,171 @@
+//! The way of a request: decoded, parsed, planned, routed, answered.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::net::Net;
+use crate::net::outcome::{Answer, Outcome};
+use crate::net::statements::Statement;
+use crate::plan::{Plan, RequestOptions};
+use crate::protocol::result::MetadataMode;
+use crate::protocol::{
+    Batch, CqlError, Execute, Opcode, Prepare, ProtocolVersion, Query, QueryParameters, Request, StatementRef, Value,
+    Values,
+};
+use crate::router::message::Reply;
+
+/// A request on its own: its frame's body, and what its connection knows.
+pub struct Call {
+    pub net: Rc<Net>,
+    pub version: ProtocolVersion,
+    pub stream: i16,
+    pub opcode: Opcode,
+    pub has_payload: bool,
+    pub wants_tracing: bool,
+    pub body: Vec<u8>,
+    /// The connection's keyspace, as USE leaves it.
+    pub keyspace: Rc<RefCell<Option<String>>>,
+    /// Gives the request's bytes back when the call ends, however it ends.
+    pub admitted: Admitted,
+}
+
+/// A request's share of what may be in flight on its shard.
+pub struct Admitted {
+    net: Rc<Net>,
+    bytes: usize,
+}
+
+impl Admitted {
+    /// Takes `bytes`, or says that the shard is overloaded.
+    pub fn take(net: &Rc<Net>, bytes: usize) -> Result<Admitted, CqlError> {
+        let held = net.in_flight_bytes.get();
+        let bytes_max = net.limits.in_flight_bytes_max;
+        if held > 0 && held + bytes > bytes_max {
+            return Err(CqlError::overloaded(format!(
+                "Server is in overloaded state: {held} bytes of requests are in flight here, of at most {bytes_max}"
+            )));
+        }
+        net.in_flight_bytes.set(held + bytes);
+        Ok(Admitted { net: net.clone(), bytes })
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.net.in_flight_bytes.set(self.net.in_flight_bytes.get() - self.bytes);
+    }
+}
+
+impl Call {
+    /// The whole way: decode, parse, plan, route, and what is to be encoded.
+    pub async fn run(self) -> Answer {
+        let mut warnings = Vec::new();
+        let outcome = match Request::decode(self.version, self.opcode, &self.body, self.has_payload) {
+            Ok(Request::Query(query)) => self.query(query, &mut warnings).await,
+            Ok(Request::Execute(execute)) => self.execute(execute, &mut warnings).await,
+            Ok(Request::Prepare(prepare)) => self.prepare(prepare, &mut warnings).await,
+            Ok(_) => Err(CqlError::protocol_error("this message has its turn before others, on the connection")),
+            Err(error) => Err(error),
+        };
+        let tracing_id = self.wants_tracing.then(|| self.tracing_id());
+        Answer { stream: self.stream, outcome: outcome.unwrap_or_else(Outcome::Error), warnings, tracing_id }
+    }
+
+    async fn query(&self, query: Query<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
+        let keyspace = self.keyspace_for(query.parameters.keyspace);
+        let statement = Statement::new(&self.net.router.schema(), query.text, keyspace.as_deref())?;
+        let values = self.values_in_order(&statement, query.parameters.values, true)?;
+        self.run_statement(statement, &values, &query.parameters, None, warnings).await
+    }
+
+    async fn execute(&self, execute: Execute<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
+        let statement = self.net.statements.get(execute.id)?;
+        let values = self.values_in_order(&statement, execute.parameters.values, false)?;
+        self.run_statement(statement, &values, &execute.parameters, execute.result_metadata_id, warnings).await
+    }
+
+    /// Binds a statement and does what its plan says.
+    async fn run_statement(
+        &self,
+        statement: Rc<Statement>,
+        values: &[Value<'_>],
+        parameters: &QueryParameters<'_>,
+        presented_id: Option<&[u8]>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Outcome, CqlError> {
+        let router = &self.net.router;
+        warnings.extend_from_slice(&statement.prepared.warnings);
+        match statement.prepared.bind(values, &router.schema(), &self.options(parameters))? {
+            Plan::Write(write) => {
+                warnings.extend_from_slice(&write.warnings);
+                router.write(write).await.map(|()| Outcome::Void)
+            }
+            Plan::Ddl => self.ddl(&statement, warnings).await,
+            Plan::Truncate(table) => router.truncate(table.id).await.map(|()| Outcome::Void),
+            Plan::Use(keyspace) => {
+                *self.keyspace.borrow_mut() = Some(keyspace.clone());
+                Ok(Outcome::SetKeyspace(keyspace))
+            }
+            Plan::Void => Ok(Outcome::Void),
+        }
+    }
+
+    async fn ddl(&self, statement: &Statement, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
+        match self.net.router.ddl(&statement.text, statement.keyspace.as_deref()).await? {
+            Reply::Ddl { change, warnings: said } => {
+                warnings.extend(said);
+                Ok(change.map_or(Outcome::Void, Outcome::SchemaChange))
+            }
+            _ => Err(CqlError::server_error("a schema change was answered with something else")),
+        }
+    }
+
+    async fn prepare(&self, prepare: Prepare<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
+        let keyspace = self.keyspace_for(prepare.keyspace);
+        let router = &self.net.router;
+        let statement = self.net.statements.prepare(&router.schema(), prepare.text, keyspace.as_deref())?;
+        // Every shard knows it before the answer, so that EXECUTE finds it on any connection.
+        router.prepare_elsewhere(prepare.text, keyspace.as_deref()).await?;
+        warnings.extend_from_slice(&statement.prepared.warnings);
+        Ok(Outcome::Prepared(statement))
+    }
+
+    /// The values in the order of the statement's markers.
+    fn values_in_order<'v>(
+        &self,
+        statement: &Statement,
+        values: Values<'v>,
+        unprepared: bool,
+    ) -> Result<Vec<Value<'v>>, CqlError> {
+        if values.is_named() {
+            return Ok(statement.prepared.order_named(values));
+        }
+        if !unprepared {
+            statement.prepared.check_count(values.len())?;
+        }
+        Ok(values.iter().map(|(_, value)| value).collect())
+    }
+
+    fn keyspace_for(&self, given: Option<&str>) -> Option<String> {
+        given.map_or_else(|| self.keyspace.borrow().clone(), |given| Some(given.to_owned()))
+    }
+
+    fn options<'p>(&self, parameters: &QueryParameters<'p>) -> RequestOptions<'p> {
+        RequestOptions {
+            consistency: parameters.consistency,
+            serial_consistency: parameters.serial_consistency,
+            page_size: parameters.page_size,
+            paging_state: parameters.paging_state,
+            timestamp: parameters.timestamp,
+            now_in_seconds: parameters.now_in_seconds,
+            context: self.net.router.context(),
+        }
+    }
+
+    /// Traces are not kept: the id names a session that `system_traces.sessions` does not hold.
+    fn tracing_id(&self) -> [u8; 16] {
+        let context = self.net.router.context();
+        let ticks = crate::types::uuid::ticks_of_unix_ms(context.now_us.div_euclid(1000));
+        crate::types::uuid::version1(ticks, context.random[0].to_be_bytes())
+    }
+}

@@ -1,0 +1,120 @@
+//! Prepared statements of one shard, by id: MD5 of keyspace and text, whatever the schema version or the restart.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::base::collections::{HashMap, hasher};
+use crate::cql;
+use crate::plan::{self, ColumnSpec, Prepared};
+use crate::protocol::{CqlError, ResultMetadata, statement_id};
+use crate::schema::{Schema, SchemaOp, Table};
+
+/// An id as EXECUTE sends it.
+pub type StatementId = [u8; 16];
+
+/// A statement with what its answers need, made once.
+pub struct Statement {
+    pub id: StatementId,
+    pub text: String,
+    /// The keyspace current at PREPARE: it stays, whatever USE follows.
+    pub keyspace: Option<String>,
+    pub prepared: Prepared,
+    pub variables: ResultMetadata,
+    pub columns: ResultMetadata,
+}
+
+impl Statement {
+    /// Parses and plans a text.
+    pub fn new(schema: &Schema, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
+        let parsed = cql::parse(text).map_err(|error| CqlError::syntax(error.to_string()))?;
+        let prepared = plan::prepare(&parsed, schema, keyspace)?;
+        let id = statement_id(keyspace, text);
+        Ok(Rc::new(Statement {
+            id,
+            text: text.to_owned(),
+            keyspace: keyspace.map(str::to_owned),
+            variables: metadata(&prepared.variables),
+            columns: metadata(&prepared.columns),
+            prepared,
+        }))
+    }
+
+    fn is_of(&self, table: &Table) -> bool {
+        self.prepared.table.as_ref().is_some_and(|of| of.id == table.id)
+    }
+}
+
+fn metadata(columns: &[ColumnSpec]) -> ResultMetadata {
+    ResultMetadata::new(columns.to_vec())
+}
+
+/// The statements that EXECUTE can name.
+pub struct Statements {
+    by_id: RefCell<HashMap<StatementId, Rc<Statement>>>,
+    /// Ids in the order of their PREPARE.
+    order: RefCell<VecDeque<StatementId>>,
+    count_max: usize,
+}
+
+impl Statements {
+    pub fn new(count_max: usize) -> Self {
+        Statements { by_id: RefCell::new(HashMap::with_hasher(hasher())), order: RefCell::default(), count_max }
+    }
+
+    pub fn get(&self, id: &[u8]) -> Result<Rc<Statement>, CqlError> {
+        let known = <&StatementId>::try_from(id).ok().and_then(|id| self.by_id.borrow().get(id).cloned());
+        known.ok_or_else(|| CqlError::unprepared(id))
+    }
+
+    /// Prepares a text here, or finds it prepared.
+    pub fn prepare(&self, schema: &Schema, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
+        for keyspace in [keyspace, None] {
+            let known = self.by_id.borrow().get(&statement_id(keyspace, text)).cloned();
+            if let Some(known) = known {
+                return Ok(known);
+            }
+        }
+        let statement = Statement::new(schema, text, keyspace)?;
+        self.keep(statement.clone());
+        Ok(statement)
+    }
+
+    fn keep(&self, statement: Rc<Statement>) {
+        let mut by_id = self.by_id.borrow_mut();
+        let mut order = self.order.borrow_mut();
+        if by_id.insert(statement.id, statement.clone()).is_none() {
+            order.push_back(statement.id);
+        }
+        while by_id.len() > self.count_max {
+            let Some(oldest) = order.pop_front() else { break };
+            by_id.remove(&oldest);
+        }
+    }
+
+    /// Forgets the statements of tables whose columns have changed or that are gone, under whatever version.
+    pub fn schema_changed(&self, schema: &Schema, ops: &[SchemaOp]) {
+        let stale = |statement: &Statement| ops.iter().any(|op| is_stale(statement, schema, op));
+        let mut by_id = self.by_id.borrow_mut();
+        by_id.retain(|_, statement| !stale(statement));
+        self.order.borrow_mut().retain(|id| by_id.contains_key(id));
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.borrow().len()
+    }
+}
+
+fn is_stale(statement: &Statement, schema: &Schema, op: &SchemaOp) -> bool {
+    let Some(of) = &statement.prepared.table else { return false };
+    match op {
+        SchemaOp::PutTable(table) => statement.is_of(table) && of.columns != table.columns,
+        SchemaOp::DropTable { id, .. } => of.id == *id,
+        SchemaOp::DropKeyspace { name } => of.keyspace == *name,
+        SchemaOp::PutType(udt) => {
+            let now = schema.table_by_id(of.id);
+            of.keyspace == udt.keyspace && now.is_none_or(|now| now.columns != of.columns)
+        }
+        SchemaOp::PutKeyspace { .. } | SchemaOp::DropType { .. } => false,
+    }
+}

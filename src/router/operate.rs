@@ -1,0 +1,115 @@
+//! Operators' commands over all shards, and TRUNCATE.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+
+use crate::base::ids::TableId;
+use crate::protocol::CqlError;
+use crate::router::Router;
+use crate::router::errors;
+use crate::router::message::{Operation, Reply, Request};
+
+impl Router {
+    /// Asks every shard the same and gathers the replies, in shard order.
+    pub(super) async fn ask_all(
+        self: &Rc<Self>,
+        request: impl Fn() -> Request,
+        deadline_ns: u64,
+    ) -> Result<Vec<Reply>, CqlError> {
+        let asked = self.shards().map(|shard| self.call(shard, request(), deadline_ns));
+        let late = || CqlError::server_error("a shard did not answer in time; the operation may still finish");
+        join_all(asked).await.into_iter().map(|reply| reply.unwrap_or_else(|| Err(late()))).collect()
+    }
+
+    /// TRUNCATE: done when every shard has entered its position.
+    pub async fn truncate(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let deadline_ns = self.deadline(self.timeouts.truncate);
+        let request = Request::TruncateEverywhere(table);
+        match self.call(crate::base::ids::ShardId(0), request, deadline_ns).await {
+            Some(reply) => reply.map(|_| ()),
+            None => Err(CqlError::truncate_error("Truncate timed out - received only 0 responses")),
+        }
+    }
+
+    /// Shard 0's half: in turn with DDL, so that no shard truncates what another has dropped.
+    pub(super) async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<Reply, CqlError> {
+        let _turn = self.ddl_turn.acquire(1).await;
+        let deadline_ns = self.deadline(self.timeouts.truncate);
+        self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
+        self.ask_all(|| Request::Truncate(table), deadline_ns)
+            .await
+            .map_err(|error| CqlError::truncate_error(error.message()))?;
+        Ok(Reply::Done)
+    }
+
+    /// Runs an operator's command on every shard.
+    pub async fn operate_everywhere(self: &Rc<Self>, operation: Operation) -> Result<Reply, CqlError> {
+        let deadline_ns = self.deadline(self.timeouts.operation);
+        let replies = match operation {
+            Operation::Report => self.ask_all(|| Request::Report, deadline_ns).await?,
+            Operation::Flush { keyspace, tables } => {
+                let tables = self.chosen(keyspace.as_deref(), &tables)?;
+                self.ask_all(|| Request::Flush { tables: tables.clone() }, deadline_ns).await?
+            }
+            Operation::Compact { keyspace, tables } => {
+                let tables = self.chosen(keyspace.as_deref(), &tables)?;
+                self.ask_all(|| Request::Compact { tables: tables.clone() }, deadline_ns).await?
+            }
+            Operation::Snapshot { tag, keyspaces, tables } => {
+                let mut chosen = Vec::new();
+                for keyspace in &keyspaces {
+                    chosen.extend(self.chosen(Some(keyspace), &tables)?.unwrap_or_default());
+                }
+                if keyspaces.is_empty() {
+                    chosen = self.all_tables();
+                }
+                self.ask_all(|| Request::Snapshot { tag: tag.clone(), tables: chosen.clone() }, deadline_ns).await?
+            }
+            Operation::ClearSnapshot { tag, keyspace } => {
+                let request = || Request::ClearSnapshot { tag: tag.clone(), keyspace: keyspace.clone() };
+                self.ask_all(request, deadline_ns).await?
+            }
+        };
+        let mut reports = Vec::new();
+        for reply in replies {
+            if let Reply::Report(report) = reply {
+                reports.extend(report);
+            }
+        }
+        Ok(if reports.is_empty() { Reply::Done } else { Reply::Report(reports) })
+    }
+
+    fn all_tables(&self) -> Vec<TableId> {
+        self.schema().keyspaces.values().flat_map(|keyspace| keyspace.tables.values().map(|table| table.id)).collect()
+    }
+
+    /// The tables that a command names; `None`: all.
+    fn chosen(&self, keyspace: Option<&str>, tables: &[String]) -> Result<Option<Vec<TableId>>, CqlError> {
+        let Some(name) = keyspace else { return Ok(None) };
+        let schema = self.schema();
+        let unknown = || CqlError::invalid(format!("Keyspace [{name}] does not exist."));
+        let keyspace = schema.keyspace(name).ok_or_else(unknown)?;
+        if tables.is_empty() {
+            return Ok(Some(keyspace.tables.values().map(|table| table.id).collect()));
+        }
+        let find = |table: &String| {
+            let unknown = || CqlError::invalid(format!("Unknown keyspace/cf pair ({name}.{table})"));
+            keyspace.tables.get(table).map(|table| table.id).ok_or_else(unknown)
+        };
+        tables.iter().map(find).collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    /// This shard's half of a command.
+    pub(super) async fn operate_here(&self, request: Request) -> Result<Reply, CqlError> {
+        let shard = &self.shard;
+        let done = match request {
+            Request::Flush { tables } => shard.flush(tables.as_deref()).await,
+            Request::Compact { tables } => shard.compact(tables.as_deref()).await,
+            Request::Snapshot { tag, tables } => shard.snapshot(&tag, &tables).await,
+            Request::ClearSnapshot { tag, keyspace } => shard.clear_snapshot(tag.as_deref(), keyspace.as_deref()).await,
+            _ => return Err(CqlError::server_error("not an operation")),
+        };
+        done.map(|()| Reply::Done).map_err(|error| errors::shard_error(&error))
+    }
+}

@@ -1,0 +1,127 @@
+//! A range over all shards: each gives its own page, and the rows are merged by token and key. What is left of a
+//! shard's page is read again by the next one, so a page's resume is a place in the ring, under any shard count.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+
+use crate::base::ids::Token;
+use crate::mutation::page::{PageItem, PageView, PageWriter};
+use crate::mutation::read::{PartitionKey, ReadCommand, ReadPage, Resume};
+use crate::mutation::{ReadStop, Row};
+use crate::protocol::CqlError;
+use crate::router::Router;
+
+/// One partition of one shard's page.
+struct Part<'a> {
+    token: Token,
+    key: &'a [u8],
+    static_row: Option<Row<'a>>,
+    rows: Vec<Row<'a>>,
+}
+
+impl Router {
+    pub(super) async fn scan_all(
+        self: &Rc<Self>,
+        command: ReadCommand,
+        deadline_ns: u64,
+    ) -> Result<ReadPage, CqlError> {
+        let asked = self.shards().map(|shard| self.read_from(shard, command.clone(), deadline_ns));
+        let pages = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        merge_pages(&pages, &command).map_err(|stop| CqlError::server_error(format!("a shard's page: {stop:?}")))
+    }
+}
+
+/// Merges pages of disjoint partitions, each in token order, into one of at most the command's limits.
+fn merge_pages(pages: &[ReadPage], command: &ReadCommand) -> Result<ReadPage, ReadStop> {
+    let mut parts = Vec::new();
+    // Beyond this place, a shard that has more might give the next partition.
+    let mut horizon: Option<(Token, &[u8])> = None;
+    for page in pages {
+        parse(page, &mut parts)?;
+        if let Some(resume) = &page.resume {
+            let place = (resume.partition.token, resume.partition.key.as_slice());
+            horizon = Some(horizon.map_or(place, |before| before.min(place)));
+        }
+    }
+    parts.sort_by(|a, b| (a.token, a.key).cmp(&(b.token, b.key)));
+    let mut merged = ReadPage::default();
+    let mut out = PageWriter::new(&mut merged.bytes);
+    for part in &parts {
+        if horizon.is_some_and(|place| (part.token, part.key) > place) {
+            break;
+        }
+        let before = carried_rows(command, part);
+        let taken = write_part(part, command, merged.rows, before, &mut out);
+        merged.rows += taken.rows;
+        merged.resume = Some(taken.resume);
+        if merged.rows >= command.limits.rows || out.len_bytes() >= command.limits.page_bytes {
+            return Ok(merged);
+        }
+    }
+    // All that came before the horizon is in: the next page goes on from the shard that stopped first.
+    merged.resume = pages
+        .iter()
+        .filter_map(|page| page.resume.as_ref())
+        .min_by(|a, b| (a.partition.token, &a.partition.key).cmp(&(b.partition.token, &b.partition.key)))
+        .cloned();
+    Ok(merged)
+}
+
+/// Rows of this partition in earlier pages.
+fn carried_rows(command: &ReadCommand, part: &Part<'_>) -> u64 {
+    match &command.resume {
+        Some(resume)
+            if resume.after.is_some() && resume.partition.token == part.token && resume.partition.key == part.key =>
+        {
+            resume.partition_rows
+        }
+        _ => 0,
+    }
+}
+
+struct Taken {
+    rows: u64,
+    resume: Resume,
+}
+
+fn write_part(
+    part: &Part<'_>,
+    command: &ReadCommand,
+    rows_before: u64,
+    carried: u64,
+    out: &mut PageWriter<'_>,
+) -> Taken {
+    let room = usize::try_from(command.limits.rows - rows_before).unwrap_or(usize::MAX);
+    out.partition(part.token, part.key);
+    if let Some(row) = &part.static_row {
+        out.static_row(row, None);
+    }
+    let mut last = None;
+    let mut rows = 0;
+    for row in part.rows.iter().take(room) {
+        out.row(row, None);
+        rows += 1;
+        last = Some(row.clustering.to_vec());
+    }
+    // A partition without rows is there for its static row, and is done.
+    let after = if command.distinct { None } else { last };
+    let partition = PartitionKey { token: part.token, key: part.key.to_vec() };
+    let partition_rows = if after.is_some() { carried + rows } else { 0 };
+    Taken { rows: rows.max(1), resume: Resume { partition, after, partition_rows } }
+}
+
+fn parse<'a>(page: &'a ReadPage, parts: &mut Vec<Part<'a>>) -> Result<(), ReadStop> {
+    let mut view = PageView::new(&page.bytes);
+    while let Some(item) = view.next_item().map_err(|error| ReadStop::Corrupt(error.to_string()))? {
+        match (item, parts.last_mut()) {
+            (PageItem::Partition { token, key }, _) => {
+                parts.push(Part { token, key, static_row: None, rows: Vec::new() });
+            }
+            (PageItem::Static(row), Some(part)) => part.static_row = Some(row),
+            (PageItem::Row(row), Some(part)) => part.rows.push(row),
+            (_, None) => return Err(ReadStop::Corrupt("rows before a partition".into())),
+        }
+    }
+    Ok(())
+}

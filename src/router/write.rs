@@ -1,0 +1,115 @@
+//! Writes: split by owning shard, one timestamp for all, acknowledged when every owner has.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+
+use crate::base::ids::{ShardId, TimestampMicros};
+use crate::plan::{PlannedMutation, WritePlan};
+use crate::protocol::{CqlError, WriteType};
+use crate::router::Router;
+use crate::router::errors;
+use crate::router::message::{Reply, Request};
+use crate::shard::{Applied, Write, WriteError};
+
+impl Router {
+    /// Makes a write and waits until it is acknowledged as the sync mode promises.
+    pub async fn write(self: &Rc<Self>, plan: WritePlan) -> Result<(), CqlError> {
+        let deadline_ns = self.deadline(self.timeouts.write);
+        let groups = self.by_owner(plan.mutations);
+        let logged = plan.logged_batch;
+        match groups.len() {
+            0 => Ok(()),
+            1 => {
+                let (owner, mutations) = groups.into_iter().next().expect("there is one");
+                let write = Write { mutations, timestamp: plan.timestamp, hold_purges: false };
+                self.apply(owner, write, deadline_ns).await.map(|_| ())
+            }
+            _ if logged => self.write_logged_batch(groups, plan.timestamp, deadline_ns).await,
+            _ => self.write_groups(groups, plan.timestamp, deadline_ns).await,
+        }
+    }
+
+    /// The mutations by the shard that owns them, shards in the order of their first mutation.
+    fn by_owner(&self, mutations: Vec<PlannedMutation>) -> Vec<(ShardId, Vec<Vec<u8>>)> {
+        let mut groups: Vec<(ShardId, Vec<Vec<u8>>)> = Vec::new();
+        for mutation in mutations {
+            let owner = self.owner(&mutation.table, mutation.token);
+            match groups.iter_mut().find(|(shard, _)| *shard == owner) {
+                Some((_, group)) => group.push(mutation.bytes),
+                None => groups.push((owner, vec![mutation.bytes])),
+            }
+        }
+        groups
+    }
+
+    /// An unlogged batch over several shards: each part stands for itself, under one timestamp.
+    async fn write_groups(
+        self: &Rc<Self>,
+        groups: Vec<(ShardId, Vec<Vec<u8>>)>,
+        timestamp: Option<TimestampMicros>,
+        deadline_ns: u64,
+    ) -> Result<(), CqlError> {
+        let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
+        let timestamp = self.common_timestamp(&owners, timestamp, deadline_ns).await?;
+        let parts = groups.into_iter().map(|(owner, mutations)| {
+            let write = Write { mutations, timestamp: Some(timestamp), hold_purges: false };
+            self.apply(owner, write, deadline_ns)
+        });
+        join_all(parts).await.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
+    }
+
+    /// The client's timestamp, or the lowest that every owner allows.
+    pub(super) async fn common_timestamp(
+        self: &Rc<Self>,
+        owners: &[ShardId],
+        timestamp: Option<TimestampMicros>,
+        deadline_ns: u64,
+    ) -> Result<TimestampMicros, CqlError> {
+        if let Some(timestamp) = timestamp {
+            return Ok(timestamp);
+        }
+        let asked = owners.iter().map(|owner| self.call(*owner, Request::LowestTimestamp, deadline_ns));
+        let mut greatest = TimestampMicros::MIN;
+        for reply in join_all(asked).await {
+            match reply {
+                Some(Ok(Reply::Timestamp(lowest))) => greatest = greatest.max(lowest),
+                Some(Err(error)) => return Err(error),
+                _ => return Err(errors::write_timeout(WriteType::UnloggedBatch)),
+            }
+        }
+        Ok(greatest)
+    }
+
+    /// Applies a write on its owner and waits for the acknowledgement.
+    pub(super) async fn apply(
+        self: &Rc<Self>,
+        owner: ShardId,
+        write: Write,
+        deadline_ns: u64,
+    ) -> Result<Applied, CqlError> {
+        let write_type = if write.mutations.len() > 1 { WriteType::UnloggedBatch } else { WriteType::Simple };
+        if owner == self.here() {
+            return self.apply_here(write, deadline_ns).await;
+        }
+        match self.call(owner, Request::Apply { write, deadline_ns }, deadline_ns).await {
+            Some(Ok(Reply::Applied(applied))) => Ok(applied),
+            Some(Err(error)) => Err(error),
+            _ => Err(errors::write_timeout(write_type)),
+        }
+    }
+
+    /// The owner's half of a write.
+    pub(super) async fn apply_here(&self, mut write: Write, deadline_ns: u64) -> Result<Applied, CqlError> {
+        self.shard.admit(&write, deadline_ns).await.map_err(errors::write_error)?;
+        let applied = loop {
+            match self.shard.apply(&mut write) {
+                Ok(applied) => break applied,
+                Err(WriteError::Busy) => self.shard.log_room().await.map_err(errors::write_error)?,
+                Err(error) => return Err(errors::write_error(error)),
+            }
+        };
+        self.shard.acknowledged(applied).await.map_err(errors::write_error)?;
+        Ok(applied)
+    }
+}

@@ -1,0 +1,377 @@
+//! One process's life: probe, lock, start the shards, say READY, wait for a signal, drain, stop.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::admin;
+use crate::base::ids::ShardId;
+use crate::base::plants::Planted;
+use crate::commitlog::{DamagePolicy, LogConfig, SyncMode};
+use crate::io::{self, FileLock, Io, Mesh, Outside, RealConfig, Running, TaskClass};
+use crate::net::{Limits, Net, Ports, listen};
+use crate::plan::system_rows::LocalInfo;
+use crate::protocol::CqlError;
+use crate::router::Timeouts;
+use crate::router::message::{Message, Reply, Request};
+use crate::server::boot::{BootError, NodeConfig, boot};
+use crate::server::settings::{CommitFailurePolicy, CommitlogSync, Settings};
+use crate::shard::root::{COMMITLOG_DIR, LOCK_FILE, ROOT_FILE, SNAPSHOTS_DIR, SSTABLES_DIR};
+
+/// How long connections may take to be answered once the process is told to stop.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// Cassandra's port between nodes: shown, and not listened on.
+const STORAGE_PORT: u16 = 7000;
+/// Messages each ordered pair of shards may have under way.
+const MESH_CAPACITY: usize = 1024;
+
+/// Why the process ended otherwise than asked.
+#[derive(Debug)]
+pub enum NodeError {
+    /// The data directory is refused: exit status 3.
+    Directory(String),
+    /// Anything else: exit status 1.
+    Failed(String),
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NodeError::Directory(reason) | NodeError::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl From<BootError> for NodeError {
+    fn from(error: BootError) -> Self {
+        match error {
+            BootError::Directory(error) => NodeError::Directory(error.to_string()),
+            error => NodeError::Failed(error.to_string()),
+        }
+    }
+}
+
+/// What a shard tells the main thread while it starts.
+enum Said {
+    /// Shard 0 listens here.
+    Listening(Ports),
+    /// A shard that serves.
+    Serving,
+    Failed(NodeError),
+}
+
+/// Runs the server until a signal ends it.
+pub fn run(settings: &Settings) -> Result<(), NodeError> {
+    let _lock = take_directory(&settings.data_dir)?;
+    let report = io::probe(&settings.data_dir).map_err(|error| NodeError::Failed(error.to_string()))?;
+    for warning in report.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let shards = shard_count(settings);
+    let (say, said) = channel();
+    let running = start_shards(settings, shards, say)?;
+    let ports = wait_until_serving(&said, shards)?;
+    let admin = admin::start(settings.admin_port, running.outside(), admin_info(settings, shards, ports))
+        .map_err(|error| NodeError::Failed(format!("the admin endpoint cannot listen: {error}")))?;
+    println!(
+        "READY cql={} shard_aware={} admin={admin} shards={shards} pid={}",
+        ports.cql,
+        ports.shard_aware,
+        std::process::id()
+    );
+    let signal = io::wait_for_signal();
+    tracing::info!(?signal, "stopping");
+    stop(running, shards)
+}
+
+/// One shard per allowed core, unless told otherwise.
+fn shard_count(settings: &Settings) -> u16 {
+    if settings.shards > 0 {
+        return settings.shards;
+    }
+    let cores = settings.cpuset.as_ref().map_or_else(|| io::allowed_cores().len(), Vec::len);
+    u16::try_from(cores).unwrap_or(crate::shard::root::SHARDS_MAX).clamp(1, crate::shard::root::SHARDS_MAX)
+}
+
+/// Makes the directory this process's own. A directory that Helenus did not make is refused untouched.
+fn take_directory(dir: &Path) -> Result<FileLock, NodeError> {
+    let refused = |reason: String| NodeError::Directory(format!("{}: {reason}", dir.display()));
+    match std::fs::symlink_metadata(dir) {
+        Ok(found) if found.is_symlink() => {
+            return Err(refused("is a symbolic link; give the directory itself".into()));
+        }
+        Ok(found) if !found.is_dir() => return Err(refused("is not a directory".into())),
+        Ok(_) => refuse_foreign(dir)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(dir).map_err(|error| refused(format!("cannot be created: {error}")))?;
+        }
+        Err(error) => return Err(refused(error.to_string())),
+    }
+    let lock = dir.join(LOCK_FILE);
+    io::lock_file(&lock).map_err(|error| match error.kind {
+        std::io::ErrorKind::WouldBlock => refused("is in use by another process".into()),
+        _ => refused(format!("cannot be used: {error}")),
+    })
+}
+
+fn refuse_foreign(dir: &Path) -> Result<(), NodeError> {
+    let refused = |reason: String| NodeError::Directory(format!("{}: {reason}", dir.display()));
+    let entries = std::fs::read_dir(dir).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| refused(format!("cannot be read: {error}")))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    let ours = [ROOT_FILE, LOCK_FILE, COMMITLOG_DIR, SSTABLES_DIR, SNAPSHOTS_DIR, "lost+found"];
+    if names.iter().any(|name| name == ROOT_FILE) || names.iter().all(|name| ours.contains(&name.as_str())) {
+        return Ok(());
+    }
+    names.retain(|name| !ours.contains(&name.as_str()) && !crate::shard::manifest::is_manifest_file_name(name));
+    names.sort_unstable();
+    match names.first() {
+        None => Ok(()),
+        Some(first) => Err(refused(format!("is not empty and not a data directory of Helenus (it holds `{first}`)"))),
+    }
+}
+
+fn start_shards(settings: &Settings, shards: u16, say: Sender<Said>) -> Result<Running<Message>, NodeError> {
+    let config = RealConfig {
+        shards,
+        cpus: settings.cpuset.clone(),
+        pin: !settings.overprovisioned,
+        mesh_capacity: MESH_CAPACITY,
+    };
+    let settings = settings.clone();
+    io::start_real(config, move |io, mesh| {
+        let (settings, say) = (settings.clone(), say.clone());
+        async move { serve(io, mesh, settings, say).await }
+    })
+    .map_err(|error| NodeError::Failed(format!("the shards cannot start: {error}")))
+}
+
+/// One shard's life.
+async fn serve(io: Io, mesh: Mesh<Message>, settings: Settings, say: Sender<Said>) {
+    // The main thread outlives the shards; a send fails only where it has given up already.
+    let tell = move |said| drop(say.send(said));
+    let booted = match boot(io.clone(), mesh, &node_config(&settings)).await {
+        Ok(booted) => booted,
+        Err(error) => return tell(Said::Failed(error.into())),
+    };
+    let net = Net::new(io.clone(), booted.router.clone(), limits(&settings));
+    if settings.scylla_shard_info {
+        net.announce_shards(settings.shard_aware_port);
+    }
+    io.spawn(TaskClass::Foreground, booted.router.clone().run(booted.early));
+    if io.shard_id() == ShardId(0) {
+        let ports = listen(&net, settings.rpc_address, settings.native_transport_port, settings.shard_aware_port).await;
+        match ports {
+            Ok(ports) => tell(Said::Listening(ports)),
+            Err(error) => {
+                let address = settings.rpc_address;
+                tell(Said::Failed(NodeError::Failed(format!("cannot listen on {address}: {error}"))));
+            }
+        }
+    }
+    tell(Said::Serving);
+    booted.router.closed().await;
+}
+
+/// Waits until every shard serves and shard 0 listens.
+fn wait_until_serving(said: &Receiver<Said>, shards: u16) -> Result<Ports, NodeError> {
+    let mut ports = None;
+    let mut serving = 0;
+    let mut failed: Option<NodeError> = None;
+    loop {
+        match said.recv() {
+            Ok(Said::Listening(at)) => ports = Some(at),
+            Ok(Said::Serving) => serving += 1,
+            // The first reason is often another shard's; one that names the directory says more.
+            Ok(Said::Failed(error)) => match (&failed, &error) {
+                (None, _) | (_, NodeError::Directory(_)) => failed = Some(error),
+                _ => {}
+            },
+            Err(_) => return Err(failed.unwrap_or_else(|| NodeError::Failed("the shards ended while starting".into()))),
+        }
+        if let (Some(ports), true) = (ports, serving == shards) {
+            return Ok(ports);
+        }
+        if failed.is_some() {
+            // Reasons of other shards are on their way; a moment is enough for those that matter.
+            while let Ok(Said::Failed(error)) = said.recv_timeout(Duration::from_millis(200)) {
+                if matches!(error, NodeError::Directory(_)) {
+                    failed = Some(error);
+                }
+            }
+            return Err(failed.expect("just looked at"));
+        }
+    }
+}
+
+/// Answers what is in flight, syncs, and ends.
+fn stop(running: Running<Message>, shards: u16) -> Result<(), NodeError> {
+    let outside = running.outside();
+    let deadline = Instant::now() + DRAIN_PATIENCE;
+    for shard in (0..shards).map(ShardId) {
+        ask(&outside, shard, Request::Shutdown).map_err(failed)?;
+    }
+    while open_connections(&outside, shards)? > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for shard in (0..shards).map(ShardId) {
+        ask(&outside, shard, Request::Close).map_err(failed)?;
+    }
+    running.join().map_err(|error| NodeError::Failed(error.to_string()))?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn failed(error: CqlError) -> NodeError {
+    NodeError::Failed(error.message().to_owned())
+}
+
+fn open_connections(outside: &Outside<Message>, shards: u16) -> Result<u64, NodeError> {
+    let mut open = 0;
+    for shard in (0..shards).map(ShardId) {
+        if let Reply::Report(reports) = ask(outside, shard, Request::Report).map_err(failed)? {
+            open += reports.iter().map(|report| report.connections).sum::<u64>();
+        }
+    }
+    Ok(open)
+}
+
+/// Asks a shard from this thread and waits for its answer.
+fn ask(outside: &Outside<Message>, shard: ShardId, request: Request) -> Result<Reply, CqlError> {
+    let (sender, receiver) = channel();
+    let answer = Box::new(move |reply| drop(sender.send(reply)));
+    outside.send(shard, Message::Outside { request, answer });
+    receiver.recv().unwrap_or_else(|_| Err(CqlError::server_error("the shard has ended")))
+}
+
+fn node_config(settings: &Settings) -> NodeConfig {
+    let mode = match settings.commitlog_sync {
+        CommitlogSync::Periodic => SyncMode::Periodic { period: settings.commitlog_sync_period },
+        CommitlogSync::Batch => SyncMode::Batch,
+        CommitlogSync::Group => SyncMode::Group { window: settings.commitlog_sync_group_window },
+    };
+    let segment_bytes = u32::try_from(settings.commitlog_segment_bytes).unwrap_or(u32::MAX) & !4095;
+    NodeConfig {
+        data_dir: settings.data_dir.clone(),
+        cluster_name: settings.cluster_name.clone(),
+        log: LogConfig { segment_bytes, total_bytes: settings.commitlog_total_bytes, mode, ..LogConfig::default() },
+        damage: match settings.commit_failure_policy {
+            CommitFailurePolicy::Stop => DamagePolicy::Refuse,
+            CommitFailurePolicy::Quarantine => DamagePolicy::Quarantine,
+        },
+        memtable_bytes: settings.memtable_bytes,
+        cache_bytes: settings.file_cache_bytes,
+        disk_reserve_bytes: settings.disk_reserve_bytes,
+        compact: true,
+        timeouts: Timeouts {
+            read: settings.read_request_timeout,
+            range: settings.range_request_timeout,
+            write: settings.write_request_timeout,
+            truncate: settings.truncate_request_timeout,
+            operation: Duration::from_secs(3600),
+        },
+        local: local_info(settings),
+        num_tokens: settings.num_tokens,
+        planted: Planted::default(),
+    }
+}
+
+/// What the configuration says of the node; the rest is the directory's.
+fn local_info(settings: &Settings) -> LocalInfo {
+    let address = shown(settings.rpc_address);
+    LocalInfo {
+        cluster_name: settings.cluster_name.clone(),
+        data_center: String::new(),
+        rack: String::new(),
+        host_id: [0; 16],
+        tokens: Vec::new(),
+        generation: 0,
+        listen_address: address,
+        broadcast_address: address,
+        storage_port: STORAGE_PORT,
+        rpc_address: address,
+        rpc_port: settings.native_transport_port,
+    }
+}
+
+/// The address that clients are told: never the unspecified one.
+fn shown(address: IpAddr) -> IpAddr {
+    if address.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Limits {
+        frame_bytes_max: size(settings.native_transport_max_frame_bytes),
+        connections_max: settings.native_transport_max_concurrent_connections,
+        in_flight_max: size(settings.native_transport_max_requests_in_flight),
+        batch_warn_bytes: settings.batch_size_warn_bytes,
+        batch_fail_bytes: settings.batch_size_fail_bytes,
+        ..Limits::default()
+    }
+}
+
+fn admin_info(settings: &Settings, shards: u16, ports: Ports) -> admin::Info {
+    admin::Info {
+        cluster_name: settings.cluster_name.clone(),
+        data_dir: settings.data_dir.clone(),
+        cql: ports.cql,
+        shard_aware: ports.shard_aware,
+        shards,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("helenus-node-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        dir
+    }
+
+    fn reason(dir: &Path) -> String {
+        match take_directory(dir) {
+            Err(NodeError::Directory(reason)) => reason,
+            other => panic!("not refused: {:?}", other.err()),
+        }
+    }
+
+    #[test]
+    fn a_fresh_directory_is_made_and_locked_once() {
+        let dir = directory("fresh");
+        let lock = take_directory(&dir).expect("free");
+        assert!(reason(&dir).contains("in use by another process"));
+        drop(lock);
+        take_directory(&dir).expect("free again");
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused_untouched() {
+        let dir = directory("foreign");
+        std::fs::create_dir_all(&dir).expect("made");
+        std::fs::write(dir.join("thesis.tex"), "x").expect("written");
+        assert!(reason(&dir).contains("thesis.tex"));
+        assert_eq!(std::fs::read_dir(&dir).expect("readable").count(), 1);
+        let link = directory("link");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&dir, &link).expect("linked");
+        assert!(reason(&link).contains("symbolic link"));
+        std::fs::remove_file(&link).expect("removed");
+        assert!(reason(&dir.join("thesis.tex")).contains("not a directory"));
+    }
+
+    #[test]
+    fn clients_are_never_told_the_unspecified_address() {
+        assert_eq!(shown(IpAddr::from([0, 0, 0, 0])), IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(shown(IpAddr::from([10, 0, 0, 1])), IpAddr::from([10, 0, 0, 1]));
+    }
+}
