@@ -11,6 +11,9 @@ use super::state::{Active, Block, Flight, State};
 use crate::base::collections::{HashSet, hasher};
 use crate::base::ids::TableId;
 
+/// Tables with their schemas, as the log holds them.
+type Schemas = Vec<(TableRef, Rc<[u8]>)>;
+
 impl CommitLog {
     /// Copies a record into the log. It is visible to replay once it is written; wait for the ticket's end before
     /// telling anyone. `tables` are those that the record uses: each keeps the segment until it is flushed, and its
@@ -92,12 +95,8 @@ impl CommitLog {
         Ok(())
     }
 
-    fn missing_schemas(
-        &self,
-        known: &HashSet<TableRef>,
-        tables: &[TableRef],
-    ) -> Result<Vec<(TableRef, Rc<[u8]>)>, LogError> {
-        let mut missing: Vec<(TableRef, Rc<[u8]>)> = Vec::new();
+    fn missing_schemas(&self, known: &HashSet<TableRef>, tables: &[TableRef]) -> Result<Schemas, LogError> {
+        let mut missing = Schemas::new();
         for &table in tables {
             if known.contains(&table) || missing.iter().any(|(other, _)| *other == table) {
                 continue;
@@ -169,7 +168,7 @@ fn schema_bytes(schema: &[u8]) -> usize {
     record_bytes(table_schema_front(TableId([0; 16]), 0).len() + schema.len())
 }
 
-fn push_schemas(state: &mut State, missing: &[(TableRef, Rc<[u8]>)]) {
+fn push_schemas(state: &mut State, missing: &Schemas) {
     let open = state.open.as_mut().expect("room was made in an open block");
     for (table, schema) in missing {
         let front = table_schema_front(table.table, table.schema_version);

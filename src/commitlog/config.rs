@@ -79,7 +79,9 @@ impl LogConfig {
     /// Says what is wrong with it, if anything.
     pub fn check(&self) -> Result<(), String> {
         let align = BLOCK_ALIGN_BYTES as u32;
-        if self.segment_bytes % align != 0 || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.segment_bytes) {
+        if !self.segment_bytes.is_multiple_of(align)
+            || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
+        {
             return Err(format!(
                 "a commit log segment of {} bytes: must be a multiple of {align} from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}",
                 self.segment_bytes

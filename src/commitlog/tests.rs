@@ -15,6 +15,7 @@ use crate::io::sim::{DiskOp, Faults, Planned, Simulation};
 
 mod crashes;
 mod damage;
+mod real;
 mod trouble;
 
 const STREAM: StreamId = StreamId(3);

@@ -1,5 +1,6 @@
 //! The frame around a small file that is replaced whole: magic, format version, length, CRC32C, then the body.
-//! Also the plain reader and writer of the bodies, and the replacement itself. `FORMAT.md` states the layout.
+//! Also the plain reader and writer of the bodies, and the replacement itself.
+#![doc = include_str!("FORMAT.md")]
 
 use std::path::{Path, PathBuf};
 

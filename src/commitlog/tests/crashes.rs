@@ -128,7 +128,7 @@ fn lives(seed: u64, planted: Planted) -> Result<(), String> {
         1 => SyncMode::Batch,
         _ => SyncMode::Group { window: Duration::from_millis(1) },
     };
-    let method = if seed % 2 == 0 { SyncMethod::SyncedWrite } else { SyncMethod::WriteThenSync };
+    let method = if seed.is_multiple_of(2) { SyncMethod::SyncedWrite } else { SyncMethod::WriteThenSync };
     let mut power_cut = false;
     for life in 0..4 {
         let config = LogConfig { method, planted, ..config(mode) };

@@ -62,7 +62,7 @@ impl Victim {
                 assert!(back.replayed.damage.is_empty());
                 let lost = matches!(back.replayed.tail, Tail::Lost(_));
                 assert!(got == self.whole.len() || lost || back.replayed.tail == Tail::Open, "{what}");
-                if self.checks.replace(self.checks.get() + 1) % GO_ON_EVERY == 0 {
+                if self.checks.replace(self.checks.get() + 1).is_multiple_of(GO_ON_EVERY) {
                     self.go_on(what, back);
                 }
                 false
