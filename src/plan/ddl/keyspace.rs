@@ -101,7 +101,7 @@ mod tests {
         node.check(&format!("CREATE KEYSPACE ks2 WITH {SIMPLE}"), "0x2400 Cannot add existing keyspace \"ks2\"");
         node.check(&format!("CREATE KEYSPACE IF NOT EXISTS ks2 WITH {SIMPLE}"), "VOID");
         node.check("ALTER KEYSPACE ks2 WITH durable_writes = false", "UPDATED KEYSPACE ks2");
-        node.check("ALTER KEYSPACE ks2 WITH durable_writes = no", "VOID");
+        node.check("ALTER KEYSPACE ks2 WITH durable_writes = 'no'", "VOID");
         assert!(!node.schema.keyspace("ks2").is_some_and(|keyspace| keyspace.durable_writes));
         node.check("DROP KEYSPACE ks2", "DROPPED KEYSPACE ks2");
         node.check("DROP KEYSPACE ks2", "0x2200 Keyspace 'ks2' doesn't exist");

@@ -4,11 +4,20 @@
 //! of the log, makes the same schema of them.
 
 mod access;
+mod alter;
+mod column_type;
+mod compaction;
+mod compression;
 mod keyspace;
+mod options;
 mod properties;
+mod refused;
 pub mod replication;
+mod retry;
+mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+mod user_type;
 
 use crate::cql::Parsed;
 use crate::cql::ast::Statement;
@@ -39,11 +48,16 @@ impl DdlPlan {
 
 /// Plans a statement that changes the schema.
 pub fn plan(parsed: &Parsed, schema: &Schema, keyspace: Option<&str>, context: &Context) -> Result<DdlPlan, CqlError> {
-    let _ = (keyspace, context);
     match &parsed.statement {
         Statement::CreateKeyspace(create) => keyspace::create(create, schema),
         Statement::AlterKeyspace(alter) => keyspace::alter(alter, schema),
         Statement::DropKeyspace(drop) => keyspace::drop(drop, schema),
-        _ => Err(CqlError::invalid("This statement is not supported")),
+        Statement::CreateTable(create) => table::create(create, schema, keyspace, context),
+        Statement::AlterTable(alter) => alter::alter(alter, schema, keyspace, context),
+        Statement::DropTable(drop) => table::drop(drop, schema, keyspace),
+        Statement::CreateType(create) => user_type::create(create, schema, keyspace),
+        Statement::AlterType(alter) => user_type::alter(alter, schema, keyspace),
+        Statement::DropType(drop) => user_type::drop(drop, schema, keyspace),
+        other => refused::plan(other, keyspace),
     }
 }
