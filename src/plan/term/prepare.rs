@@ -62,7 +62,11 @@ impl Term {
                 CqlType::Udt(udt) => user_type(fields, udt, receiver, scope),
                 _ => Err(invalid(format!("Invalid user type literal for {} of type {ty}", receiver.name))),
             },
-            ast::Term::Tuple(items) => tuple(items, receiver, scope),
+            ast::Term::Tuple(items) => match items.as_slice() {
+                // Where no tuple is wanted, a term in parentheses is that term.
+                [inner] if !matches!(ty.unfrozen(), CqlType::Tuple(_)) => Term::prepare(inner, receiver, scope),
+                _ => tuple(items, receiver, scope),
+            },
             ast::Term::TypeHint { data_type, term: inner } => hinted(term, data_type, inner, receiver, scope),
             ast::Term::Function { .. }
             | ast::Term::Operation { .. }

@@ -109,6 +109,10 @@ pub fn assignment(raw: RawTerm<'_>, receiver: &CqlType) -> Result<Assignment, Cq
             }
             Ok(all(&mut items.iter().zip(types))?.min(Assignment::Weak))
         }
+        (ast::Term::Tuple(items), _) => match items.as_slice() {
+            [inner] => assignment(raw.with(inner), receiver),
+            _ => Ok(Assignment::No),
+        },
         (ast::Term::TypeHint { data_type, .. }, _) => {
             let ty = data_type::resolve(data_type, raw.schema, raw.keyspace)?;
             Ok(type_assignment(&ty, receiver))
