@@ -120,3 +120,83 @@ fn filter_column(column: &Column) -> FilterColumn {
         ColumnKind::Static | ColumnKind::Regular => FilterColumn::Column(column.id),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use crate::plan::select::testing::Model;
+    use crate::protocol::Value;
+
+    fn model() -> Model {
+        let mut model = Model::new(&["CREATE TABLE t (k int, c int, d int, v int, s int static, l list<int>, \
+             m map<text, int>, f frozen<set<int>>, PRIMARY KEY (k, c, d))"]);
+        for row in [
+            "INSERT INTO t (k, c, d, v, s, l, m, f) VALUES (1, 1, 1, 1, 10, [1, 2], {'x': 1}, {1, 2})",
+            "INSERT INTO t (k, c, d, v, l, m) VALUES (1, 2, 2, 2, [2], {'y': 2})",
+            "INSERT INTO t (k, c, d, s) VALUES (2, 1, 1, 20)",
+            "INSERT INTO t (k, s) VALUES (3, 30)",
+        ] {
+            model.write(row);
+        }
+        model
+    }
+
+    /// `k/c` of the rows that pass, sorted.
+    fn check(restrictions: &str, expected: &[&str]) {
+        let cql = format!("SELECT k, c FROM t WHERE {restrictions} ALLOW FILTERING");
+        let mut rows: Vec<String> =
+            model().select(&cql, &[], None).unwrap().rows.iter().map(|row| row.join("/")).collect();
+        rows.sort();
+        assert_eq!(rows, expected, "{restrictions}");
+    }
+
+    #[test]
+    fn any_kind_of_column_can_filter() {
+        check("k > 1", &["2/1", "3/null"]);
+        check("d = 1", &["1/1", "2/1"]);
+        check("k = 1 AND c > 1 AND d = 2", &["1/2"]);
+        check("s >= 20", &["2/1", "3/null"]);
+        check("v > 0 AND v < 2", &["1/1"]);
+        check("v >= 1 AND v <= 2 AND s = 10", &["1/1", "1/2"]);
+        check("v IN (2, 7)", &["1/2"]);
+        check("l CONTAINS 2 AND l CONTAINS 1", &["1/1"]);
+        check("m CONTAINS 2", &["1/2"]);
+        check("m CONTAINS KEY 'x'", &["1/1"]);
+        check("m['y'] = 2", &["1/2"]);
+        check("f = {2, 1}", &["1/1"]);
+        check("f CONTAINS 2", &["1/1"]);
+        check("(c, d) > (1, 1)", &["1/2"]);
+    }
+
+    fn check_error(restrictions: &str, values: &[Value<'_>], expected: &str) {
+        let cql = format!("SELECT k FROM t WHERE {restrictions} ALLOW FILTERING");
+        let error = model().select(&cql, values, None).unwrap_err();
+        assert_eq!(error.message(), expected, "{restrictions}");
+    }
+
+    #[test]
+    fn nulls_filter_nothing() {
+        check_error("v = null", &[], "Unsupported null value for column v");
+        check_error("v > null", &[], "Unsupported null value for column v");
+        check_error("v IN (1, null)", &[], "Unsupported null value for column v");
+        check_error("v = ?", &[Value::Unset], "Unsupported unset value for column v");
+        check_error("v IN ?", &[Value::Null], "Unsupported null value for column v");
+        check_error("l CONTAINS null", &[], "Unsupported null value for column l");
+        check_error("m['x'] = ?", &[Value::Null], "Unsupported null value for column m");
+    }
+
+    #[test]
+    fn tuples_filter_only_where_they_choose_rows_too() {
+        let table = "CREATE TABLE t (k int, c int, d int, e int, PRIMARY KEY (k, c, d, e))";
+        let model = Model::new(&[table]);
+        let error = |relation: &str| {
+            let cql = format!("SELECT k FROM t WHERE k = 1 AND {relation} ALLOW FILTERING");
+            model.select(&cql, &[], None).map(|answer| answer.rows.len()).map_err(|error| error.message().to_owned())
+        };
+        let refused = |text: &str| Err(text.to_owned());
+        assert_eq!(error("(d, e) = (1, 1)"), Ok(0));
+        assert_eq!(error("(d, e) IN ((1, 1), (2, 2))"), refused("Multicolumn IN filters are not supported"));
+        assert_eq!(error("(d, e) > (1, 1)"), refused("Multi-column slice restrictions cannot be used for filtering."));
+    }
+}

@@ -27,3 +27,6 @@ pub use plan::ReadPlan;
 pub use prepared::{PreparedSelect, READ_PAGE_BYTES};
 pub use result::{FinishedRows, RESULT_PAGE_BYTES, ResultSet, UNPAGED_RESULT_BYTES_MAX};
 pub use slices::SELECT_SLICES_MAX;
+
+#[cfg(test)]
+mod testing;

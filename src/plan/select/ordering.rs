@@ -84,3 +84,98 @@ impl RowOrder {
         if self.is_reversed { by_key.reverse() } else { by_key }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use crate::plan::select::testing::Model;
+
+    fn model(order: &str) -> Model {
+        let table = format!(
+            "CREATE TABLE t (k int, a int, b int, v int, PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY ({order})"
+        );
+        let mut model = Model::new(&[&table]);
+        for (k, a, b) in [(1, 1, 1), (1, 1, 2), (1, 2, 1), (2, 1, 1), (2, 3, 1)] {
+            model.write(&format!("INSERT INTO t (k, a, b, v) VALUES ({k}, {a}, {b}, 0)"));
+        }
+        model
+    }
+
+    /// The rows (k, a, b), or the error.
+    fn check_in(order: &str, rest: &str, expected: &str) {
+        let answer = model(order).select(&format!("SELECT k, a, b FROM t WHERE {rest}"), &[], None);
+        let got = match answer {
+            Ok(answer) => answer.rows.iter().map(|row| row.concat()).collect::<Vec<_>>().join(" "),
+            Err(error) => error.message().to_owned(),
+        };
+        assert_eq!(got, expected, "{order}: {rest}");
+    }
+
+    fn check(rest: &str, expected: &str) {
+        check_in("a ASC, b ASC", rest, expected);
+    }
+
+    const NOT_DECLARED: &str =
+        "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY";
+
+    #[test]
+    fn a_partition_is_read_either_way() {
+        check("k = 1 ORDER BY a", "111 112 121");
+        check("k = 1 ORDER BY a DESC", "121 112 111");
+        check("k = 1 ORDER BY a DESC, b DESC", "121 112 111");
+        check("k = 1 AND a = 1 ORDER BY b DESC", "112 111");
+        check("k = 1 ORDER BY a, a", "111 112 121");
+        check("k = 1 AND a > 0 ORDER BY a DESC LIMIT 1", "121");
+        check_in("a DESC, b ASC", "k = 1 ORDER BY a", "112 111 121");
+        check_in("a DESC, b ASC", "k = 1 ORDER BY a DESC, b", "121 111 112");
+        check_in("a DESC, b ASC", "k = 1 ORDER BY a, b", "Unsupported order by relation");
+    }
+
+    #[test]
+    fn orders_that_the_table_does_not_have() {
+        check("k = 1 ORDER BY a DESC, b ASC", "Unsupported order by relation");
+        check("k = 1 ORDER BY b", NOT_DECLARED);
+        check("k = 1 ORDER BY b, a", NOT_DECLARED);
+        check("k = 1 AND a = 1 ORDER BY b, a", NOT_DECLARED);
+        check("k = 1 AND a IN (1, 2) ORDER BY b DESC", NOT_DECLARED);
+        let got = "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got";
+        check("k = 1 ORDER BY v", &format!("{got} v"));
+        check("k = 1 ORDER BY k", &format!("{got} k"));
+        check("k = 1 ORDER BY nosuch", "Undefined column name nosuch in table ks.t");
+        let key = "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.";
+        check("token(k) > 0 ORDER BY a", key);
+        check("k > 0 ORDER BY a ALLOW FILTERING", key);
+    }
+
+    #[test]
+    fn partitions_are_sorted_together() {
+        check("k IN (1, 2) ORDER BY a", "111 112 211 121 231");
+        check("k IN (2, 1) ORDER BY a, b", "111 211 112 121 231");
+        check("k IN (1, 2) ORDER BY a DESC, b DESC", "231 121 112 111 211");
+        check("k IN (1, 2) ORDER BY a DESC LIMIT 2", "231 121");
+        check("k IN (1) ORDER BY a DESC", "121 112 111");
+        check_in("a DESC, b ASC", "k IN (1, 2) ORDER BY a, b DESC", "112 111 211 121 231");
+    }
+
+    #[test]
+    fn what_is_sorted_together_has_no_pages() {
+        let cql = "SELECT a FROM t WHERE k IN (1, 2) ORDER BY a";
+        let error = model("a ASC, b ASC").select(cql, &[], Some(100)).unwrap_err();
+        assert!(error.message().starts_with("Cannot page queries with both ORDER BY and a IN restriction"), "{error}");
+        assert!(model("a ASC, b ASC").select("SELECT a FROM t WHERE k IN (1, 2)", &[], Some(2)).is_ok());
+    }
+
+    #[test]
+    fn rows_of_statics_only_come_before_all() {
+        let mut model = Model::new(&["CREATE TABLE t (k int, c int, s int static, PRIMARY KEY (k, c))"]);
+        for insert in ["(k, s) VALUES (2, 7)", "(k, c) VALUES (1, 1)", "(k, c) VALUES (3, 0)"] {
+            model.write(&format!("INSERT INTO t {insert}"));
+        }
+        let keys = |order: &str| {
+            let cql = format!("SELECT k FROM t WHERE k IN (1, 2, 3) ORDER BY c {order}");
+            model.select(&cql, &[], None).unwrap().rows.concat().concat()
+        };
+        assert_eq!((keys("ASC").as_str(), keys("DESC").as_str()), ("231", "132"));
+    }
+}

@@ -136,3 +136,122 @@ fn token_value(tuple: &Tuple, binding: &Binding<'_>) -> Result<i64, CqlError> {
     let bytes = bind_term(term, binding, || unset.to_owned())?.ok_or_else(null)?;
     number::int64(&bytes).ok_or_else(null)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::plan::select::testing::Model;
+    use crate::plan::testing::options;
+    use crate::protocol::{ErrorCode, Value};
+
+    fn model() -> Model {
+        Model::new(&["CREATE TABLE t (a int, b text, v int, PRIMARY KEY ((a, b)))"])
+    }
+
+    fn bind(model: &Model, cql: &str, values: &[Value<'_>]) -> Result<Partitions, CqlError> {
+        Ok(model.prepare(cql)?.0.bind(values, &options())?.command.partitions)
+    }
+
+    /// The keys as `a/b`, in the order they are read.
+    fn check_keys(restrictions: &str, expected: &[&str]) {
+        let cql = format!("SELECT v FROM t WHERE {restrictions}");
+        let Partitions::Keys(keys) = bind(&model(), &cql, &[]).unwrap() else { panic!("{restrictions}") };
+        let text = |key: &PartitionKey| {
+            let parts: Vec<&[u8]> = key::components(&key.key).collect();
+            assert_eq!(key.token, partitioner::token_of(&key.key));
+            format!("{}/{}", number::int32(parts[0]).unwrap(), String::from_utf8_lossy(parts[1]))
+        };
+        assert_eq!(keys.iter().map(text).collect::<Vec<_>>(), expected, "{restrictions}");
+    }
+
+    #[test]
+    fn keys_come_by_value_and_once() {
+        check_keys("a = 1 AND b = 'x'", &["1/x"]);
+        check_keys("a IN (3, -1, 3) AND b IN ('y', '')", &["-1/", "-1/y", "3/", "3/y"]);
+        check_keys("a IN () AND b = 'x'", &[]);
+        check_keys("b = 'x' AND a = 2", &["2/x"]);
+    }
+
+    #[test]
+    fn tokens_narrow_the_keys() {
+        check_keys("a IN (1, 2) AND b = 'x' AND token(a, b) > 9223372036854775806", &[]);
+        check_keys("a = 1 AND b = 'x' AND token(a, b) >= token(1, 'x')", &["1/x"]);
+    }
+
+    fn check_error(cql: &str, values: &[Value<'_>], expected: &str) {
+        let error = bind(&model(), cql, values).unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::Invalid, expected), "{cql}");
+    }
+
+    #[test]
+    fn nulls_and_unset_values_are_refused() {
+        check_error("SELECT v FROM t WHERE a = null AND b = 'x'", &[], "Invalid null value in condition for column a");
+        check_error(
+            "SELECT v FROM t WHERE a IN (1, null) AND b = 'x'",
+            &[],
+            "Invalid null value in condition for column a",
+        );
+        let cql = "SELECT v FROM t WHERE a IN ? AND b = 'x'";
+        check_error(cql, &[Value::Null], "Invalid null value for column a");
+        check_error(cql, &[Value::Unset], "Invalid unset value for column a");
+        check_error("SELECT v FROM t WHERE token(a, b) > ?", &[Value::Null], "Invalid null token value");
+    }
+
+    #[test]
+    fn a_list_may_be_bound_whole() {
+        let list = crate::types::collection::pack_list([Some(&2i32.to_be_bytes()[..]), Some(&1i32.to_be_bytes())]);
+        let cql = "SELECT v FROM t WHERE a IN ? AND b = 'x'";
+        let Partitions::Keys(keys) = bind(&model(), cql, &[Value::Bytes(&list)]).unwrap() else { panic!() };
+        assert_eq!(keys.len(), 2);
+        assert!(keys[0].key < keys[1].key);
+    }
+
+    #[test]
+    fn the_number_and_length_of_keys_are_limited() {
+        let list = (0..300).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let text = (0..300).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
+        let cql = format!("SELECT v FROM t WHERE a IN ({list}) AND b IN ({text})");
+        let error = bind(&model(), &cql, &[]).unwrap_err();
+        assert!(error.message().contains("make 90000 keys"), "{error}");
+        let long = vec![b'x'; 65_530];
+        let cql = "SELECT v FROM t WHERE a = 1 AND b = ?";
+        check_error(cql, &[Value::Bytes(&long)], "Key length of 65540 is longer than maximum of 65535");
+        let single = Model::new(&["CREATE TABLE t (k text PRIMARY KEY)"]);
+        let error = bind(&single, "SELECT k FROM t WHERE k = ''", &[]).unwrap_err();
+        assert_eq!(error.message(), "Key may not be empty");
+    }
+
+    /// (start exclusive, end inclusive), `-` for the end of the ring; "none" where no token is within.
+    fn check_range(restrictions: &str, expected: &str) {
+        let cql = format!("SELECT v FROM t WHERE {restrictions}");
+        let end = |token: Option<Token>| token.map_or("-".to_owned(), |token| token.0.to_string());
+        let got = match bind(&model(), &cql, &[]).unwrap() {
+            Partitions::Range(range) => format!("{} {}", end(range.start_exclusive), end(range.end_inclusive)),
+            Partitions::Keys(keys) => {
+                assert!(keys.is_empty());
+                "none".to_owned()
+            }
+        };
+        assert_eq!(got, expected, "{restrictions}");
+    }
+
+    #[test]
+    fn token_ranges_end_at_the_minimum() {
+        check_range("token(a, b) > 5", "5 -");
+        check_range("token(a, b) >= 5", "4 -");
+        check_range("token(a, b) < 5", "- 4");
+        check_range("token(a, b) <= 5", "- 5");
+        check_range("token(a, b) = 5", "4 5");
+        check_range("token(a, b) > 5 AND token(a, b) <= 9", "5 9");
+        check_range("token(a, b) > 5 AND token(a, b) < 5", "none");
+        check_range("token(a, b) > 9 AND token(a, b) < 5", "none");
+        check_range("token(a, b) < -9223372036854775808", "- -");
+        check_range("token(a, b) >= -9223372036854775808", "- -");
+        check_range(
+            "token(a, b) > 9223372036854775807 AND token(a, b) <= -9223372036854775808",
+            "9223372036854775807 -",
+        );
+    }
+}

@@ -232,3 +232,114 @@ fn check_distinct(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::plan::select::testing::Model;
+    use crate::plan::testing::options;
+    use crate::protocol::ErrorCode;
+
+    fn model() -> Model {
+        let mut model = Model::new(&["CREATE TABLE t (k int, c int, s int static, v int, PRIMARY KEY (k, c))"]);
+        for (k, c) in [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)] {
+            model.write(&format!("INSERT INTO t (k, c) VALUES ({k}, {c})"));
+        }
+        model
+    }
+
+    fn error(cql: &str, values: &[Value<'_>]) -> String {
+        model().select(cql, values, None).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn limits_are_positive() {
+        for limit in ["LIMIT 0", "LIMIT -1", "PER PARTITION LIMIT 0"] {
+            assert_eq!(error(&format!("SELECT * FROM t {limit}"), &[]), "LIMIT must be strictly positive");
+        }
+        assert_eq!(error("SELECT * FROM t LIMIT 2147483648", &[]), "Unable to make int from '2147483648'");
+        let cql = "SELECT * FROM t PER PARTITION LIMIT ? LIMIT ?";
+        let two = 2i32.to_be_bytes();
+        assert_eq!(error(cql, &[Value::Null, Value::Bytes(&two)]), "Invalid null value of limit");
+        let rows = |values: &[Value<'_>]| model().select(cql, values, None).unwrap().rows.len();
+        assert_eq!(rows(&[Value::Unset, Value::Unset]), 5);
+        assert_eq!(rows(&[Value::Bytes(&two), Value::Unset]), 4);
+        let (_, variables, _) = model().prepare(cql).unwrap();
+        assert_eq!((variables[0].name.as_str(), variables[1].name.as_str()), ("[per_partition_limit]", "[limit]"));
+    }
+
+    #[test]
+    fn distinct_is_of_partitions() {
+        let only = "SELECT DISTINCT queries must only request partition key columns and/or static columns (not c)";
+        assert_eq!(error("SELECT DISTINCT k, c FROM t", &[]), only);
+        assert_eq!(error("SELECT DISTINCT * FROM t", &[]), only);
+        let all = "SELECT DISTINCT queries must request all the partition key columns (missing k)";
+        assert_eq!(error("SELECT DISTINCT s FROM t", &[]), all);
+        let keys =
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.";
+        assert_eq!(error("SELECT DISTINCT k FROM t WHERE c = 1", &[]), keys);
+        assert_eq!(error("SELECT DISTINCT k FROM t WHERE v = 1 ALLOW FILTERING", &[]), keys);
+        let limit = "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries";
+        assert_eq!(error("SELECT DISTINCT k FROM t PER PARTITION LIMIT 1", &[]), limit);
+        let limit = "PER PARTITION LIMIT is not allowed with aggregate queries.";
+        assert_eq!(error("SELECT max(c) FROM t PER PARTITION LIMIT 1", &[]), limit);
+        assert_eq!(model().select("SELECT DISTINCT k FROM t", &[], None).unwrap().rows, [["1"], ["2"]]);
+        assert!(model().select("SELECT DISTINCT s FROM t WHERE k = 1", &[], None).is_ok());
+    }
+
+    #[test]
+    fn statements_without_a_table_are_refused() {
+        let prepare = |cql: &str, keyspace: Option<&str>| {
+            let parsed = crate::cql::parse(cql).unwrap();
+            let ast::Statement::Select(select) = &parsed.statement else { panic!("{cql}") };
+            let result = PreparedSelect::prepare(select, &model().schema, keyspace, &mut Markers::new(&[]));
+            result.unwrap_err().message().to_owned()
+        };
+        assert_eq!(prepare("SELECT * FROM u", Some("ks")), "table u does not exist");
+        assert_eq!(prepare("SELECT * FROM other.t", None), "keyspace other does not exist");
+        assert!(prepare("SELECT * FROM t", None).starts_with("No keyspace has been specified"));
+    }
+
+    /// What a replica is asked: columns, limits and rows of statics only.
+    #[test]
+    fn commands_ask_for_what_the_answer_needs() {
+        let command = |cql: &str, page_size| {
+            let options = RequestOptions { page_size, ..options() };
+            model().prepare(cql).unwrap().0.bind(&[], &options).unwrap().command
+        };
+        let table = model().table;
+        let read = command("SELECT k, v FROM t LIMIT 10", Some(7));
+        assert_eq!(read.columns, [table.column("v").unwrap().id]);
+        assert_eq!((read.limits.rows, read.limits.per_partition), (7, u64::MAX));
+        assert!(read.static_only_rows && !read.distinct && !read.reversed);
+        assert_eq!(command("SELECT v FROM t LIMIT 3", Some(7)).limits.rows, 3);
+        assert_eq!(command("SELECT count(*) FROM t LIMIT 3", Some(7)).limits.rows, u64::MAX);
+        assert!(command("SELECT count(*) FROM t", None).columns.is_empty());
+        assert!(!command("SELECT v FROM t WHERE k = 1 AND c > 1", None).static_only_rows);
+        assert!(!command("SELECT v FROM t WHERE v = 1 ALLOW FILTERING", None).static_only_rows);
+        assert!(command("SELECT DISTINCT k FROM t", None).distinct);
+        assert!(command("SELECT v FROM t WHERE k = 1 ORDER BY c DESC", None).reversed);
+        let row = command("SELECT v FROM t WHERE k = 1 AND c = 1", None);
+        assert_eq!((row.slices.len(), row.slices[0].start.weight, row.slices[0].end.weight), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_paging_state_of_something_else_is_a_protocol_error() {
+        let (prepared, ..) = model().prepare("SELECT * FROM t").unwrap();
+        let bind = |state: &[u8]| {
+            let options = RequestOptions { page_size: Some(2), paging_state: Some(state), ..options() };
+            prepared.bind(&[], &options).map(|plan| plan.command.resume)
+        };
+        assert_eq!(bind(b"").unwrap(), None);
+        assert_eq!(bind(b"nonsense").unwrap_err().code(), ErrorCode::ProtocolError);
+    }
+
+    #[test]
+    fn a_read_has_no_consistency_any() {
+        let (prepared, ..) = model().prepare("SELECT * FROM t").unwrap();
+        let error = prepared.bind(&[], &RequestOptions { consistency: Consistency::Any, ..options() }).unwrap_err();
+        assert_eq!(error.message(), "ANY ConsistencyLevel is only supported for writes");
+    }
+}

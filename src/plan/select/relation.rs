@@ -1,7 +1,7 @@
 //! From one relation as parsed to a restriction: names, types and operators are checked here. Rules and words are
 //! Cassandra's.
 
-use crate::cql::ast::{self, BindIndex, Ident, InValues, Operator, Relation};
+use crate::cql::ast::{self, Ident, InValues, Operator, Relation};
 use crate::plan::select::restriction::{Bound, Contents, InList, Restriction, RestrictionKind, Tuple};
 use crate::plan::term::{Scope, Term};
 use crate::plan::{ColumnSpec, names};
@@ -80,7 +80,9 @@ impl<'b> RelationBuilder<'b, '_> {
         check_comparable(column, "IN")?;
         let receiver = ColumnSpec::of_column(self.table, column);
         let kind = match values {
-            InValues::Marker(marker) => self.whole_list(*marker, &receiver),
+            InValues::Marker(marker) => {
+                RestrictionKind::In(InList::Whole(Term::marker(*marker, &receiver.in_spec(), self.scope)))
+            }
             InValues::List(terms) => {
                 let prepared = terms
                     .iter()
@@ -90,11 +92,6 @@ impl<'b> RelationBuilder<'b, '_> {
             }
         };
         Ok(Restriction { columns: vec![at], is_multi: false, kind })
-    }
-
-    fn whole_list(&mut self, marker: BindIndex, receiver: &ColumnSpec) -> RestrictionKind {
-        let list = receiver.in_spec();
-        RestrictionKind::In(InList::Whole(Term::marker(marker, &list, self.scope)))
     }
 
     fn contains(&mut self, name: &Ident, value: &ast::Term, is_key: bool) -> Result<Restriction, CqlError> {
@@ -288,7 +285,9 @@ impl<'b> RelationBuilder<'b, '_> {
         let kind = match values {
             InValues::Marker(marker) => {
                 let spec = self.tuple_spec(&columns);
-                self.whole_list(*marker, &spec)
+                // Such as `in(a,b)`, of lists of tuples.
+                let list = spec.renamed(format!("in{}", spec.name), CqlType::list(spec.ty.clone()));
+                RestrictionKind::In(InList::Whole(Term::marker(*marker, &list, self.scope)))
             }
             InValues::List(tuples) => {
                 one_of(tuples.iter().map(|tuple| self.tuple(&columns, tuple)).collect::<Result<Vec<_>, _>>()?)

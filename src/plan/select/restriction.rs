@@ -122,15 +122,11 @@ impl Restriction {
                 held.values.extend(more.values);
                 held.keys.extend(more.keys);
                 held.entries.extend(more.entries);
-                Ok(Restriction { kind: RestrictionKind::Contains(held), ..self_without_kind(self.columns) })
+                Ok(Restriction { columns: self.columns, is_multi: false, kind: RestrictionKind::Contains(held) })
             }
             (RestrictionKind::Contains(_), _) => refuse(format!(
                 "Collection column {names} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
             )),
         }
     }
-}
-
-fn self_without_kind(columns: Vec<usize>) -> Restriction {
-    Restriction { columns, is_multi: false, kind: RestrictionKind::Contains(Contents::default()) }
 }

@@ -200,3 +200,187 @@ fn check_after_slice(table: &Table, last: (usize, bool), new: (usize, bool)) -> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::plan::select::testing::Model;
+
+    fn model() -> Model {
+        Model::new(&["CREATE TABLE t (a int, b int, c int, d int, e int, v int, s int static, l list<int>, \
+             m map<text, int>, fm frozen<map<text, int>>, PRIMARY KEY ((a, b), c, d, e))"])
+    }
+
+    /// Without filtering and with it: the error, or nothing.
+    fn check(restrictions: &str, plain: Option<&str>, filtering: Option<&str>) {
+        for (suffix, expected) in [("", plain), (" ALLOW FILTERING", filtering)] {
+            let cql = format!("SELECT v FROM t WHERE {restrictions}{suffix}");
+            let error = model().prepare(&cql).err().map(|error| error.message().to_owned());
+            assert_eq!(error.as_deref(), expected, "{cql}");
+        }
+    }
+
+    fn check_both(restrictions: &str, expected: &str) {
+        check(restrictions, Some(expected), Some(expected));
+    }
+
+    #[test]
+    fn what_keys_say_needs_no_filtering() {
+        check("a = 1 AND b = 1", None, None);
+        check("a IN (1, 2) AND b IN (1, 2)", None, None);
+        check("token(a, b) > 0", None, None);
+        check("a = 1 AND b = 1 AND c = 1 AND d IN (1, 2) AND e > 1", None, None);
+        check("a = 1 AND b = 1 AND (c, d) = (1, 1) AND e > 1", None, None);
+    }
+
+    #[test]
+    fn what_they_do_not_say_needs_filtering() {
+        for restrictions in [
+            "a = 1",
+            "a > 1 AND b = 1",
+            "c = 1",
+            "(c, d) > (1, 1)",
+            "v = 1",
+            "a = 1 AND b = 1 AND v = 1",
+            "a = 1 AND b = 1 AND l CONTAINS 1",
+            "s = 1",
+            "token(a, b) > 0 AND c = 1",
+        ] {
+            check(restrictions, Some(FILTERING_REFUSED), None);
+        }
+    }
+
+    #[test]
+    fn clustering_columns_have_no_gaps() {
+        check(
+            "a = 1 AND b = 1 AND d = 1",
+            Some("PRIMARY KEY column \"d\" cannot be restricted as preceding column \"c\" is not restricted"),
+            None,
+        );
+        check(
+            "a = 1 AND b = 1 AND c = 1 AND e = 1",
+            Some("PRIMARY KEY column \"e\" cannot be restricted as preceding column \"d\" is not restricted"),
+            None,
+        );
+        check(
+            "a = 1 AND b = 1 AND c > 1 AND d = 1",
+            Some(
+                "Clustering column \"d\" cannot be restricted (preceding column \"c\" is restricted by a non-EQ relation)",
+            ),
+            None,
+        );
+        check(
+            "a = 1 AND b = 1 AND d = 1 AND c > 1",
+            Some(
+                "PRIMARY KEY column \"d\" cannot be restricted (preceding column \"c\" is restricted by a non-EQ relation)",
+            ),
+            None,
+        );
+    }
+
+    #[test]
+    fn one_column_has_one_restriction() {
+        let twice = "c cannot be restricted by more than one relation if it includes an Equal";
+        check_both("c = 1 AND c = 1", twice);
+        check_both("c = 1 AND c > 0", twice);
+        check_both("c IN (1, 2) AND c = 1", "c cannot be restricted by more than one relation if it includes a IN");
+        check_both("c > 1 AND c >= 2", "More than one restriction was found for the start bound on c");
+        check_both("c < 1 AND c <= 2", "More than one restriction was found for the end bound on c");
+        check_both("(c, d) > (1, 1) AND c > 2", "More than one restriction was found for the start bound on c");
+        check_both(
+            "c > 1 AND c = 1",
+            "Column \"c\" cannot be restricted by both an equality and an inequality relation",
+        );
+        check_both(
+            "(c, d) > (1, 1) AND (d) < (1)",
+            "Column \"d\" cannot be restricted by two inequalities not starting with the same column",
+        );
+        check_both(
+            "fm CONTAINS 1 AND fm = {'x': 1}",
+            "Collection column fm can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality",
+        );
+        check_both(
+            "token(a, b) = 1 AND token(a, b) = 2",
+            "a, b cannot be restricted by more than one relation if it includes an Equal",
+        );
+        check("a = 1 AND b = 1 AND c > 1 AND (c, d) < (5, 5)", None, None);
+    }
+
+    #[test]
+    fn relations_that_no_column_takes() {
+        check_both("c != 1", "Unsupported \"!=\" relation: c != 1");
+        check_both("(c, d) != (1, 1)", "Unsupported \"!=\" relation: (c, d) != (1, 1)");
+        check_both("c IS NOT NULL", "Unsupported restriction: c IS NOT NULL");
+        check_both("c CONTAINS 1", "Cannot use CONTAINS on non-collection column c");
+        check_both("l CONTAINS KEY 1", "Cannot use CONTAINS KEY on non-map column l");
+        check_both("l = [1]", "Collection column 'l' (list<int>) cannot be restricted by a '=' relation");
+        check_both("l IN ([1])", "Collection column 'l' (list<int>) cannot be restricted by a 'IN' relation");
+        check_both("l[0] = 1", "Indexes on list entries (l[index] = value) are not currently supported.");
+        check_both("m['x'] > 1", "Only EQ relations are supported on map entries");
+        check_both("fm['x'] = 1", "Map-entry equality predicates on frozen map column fm are not supported");
+        check_both("v['x'] = 1", "Column v cannot be used as a map");
+        check_both("nosuch = 1", "Undefined column name nosuch in table ks.t");
+        check_both("v LIKE 'a%'", "Invalid STRING constant (a%) for \"v\" of type int");
+        let text = Model::new(&["CREATE TABLE t (k int PRIMARY KEY, w text)"]);
+        let error = text.prepare("SELECT k FROM t WHERE w LIKE 'h%'").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "LIKE restriction is only supported on properly indexed columns. w LIKE 'h%' is not valid."
+        );
+    }
+
+    #[test]
+    fn tuples_and_tokens_name_neighbours_in_order() {
+        let order = "Clustering columns must appear in the PRIMARY KEY order in multi-column relations";
+        check_both("(c, e) = (0, 0)", &format!("{order}: (c, e) = (0, 0)"));
+        check_both("(d, c) = (0, 0)", &format!("{order}: (d, c) = (0, 0)"));
+        check_both("(c, c) = (0, 0)", "Column \"c\" appeared twice in a relation: (c, c) = (0, 0)");
+        check_both("(c, d) = (0)", "Expected 2 elements in value tuple, but got 1: (0)");
+        check_both(
+            "(a, c) = (0, 0)",
+            "Multi-column relations can only be applied to clustering columns but was applied to: a",
+        );
+        check_both(
+            "token(a) > 0",
+            "The token() function must be applied to all partition key components or none of them",
+        );
+        check_both("token(b, a) > 0", "The token function arguments must be in the partition key order: a, b");
+        check_both("token(a, b, c) > 0", "The token() function must contains only partition key components");
+        check_both("token(a, b, a) > 0", "The token() function contains duplicate partition key components");
+    }
+
+    #[test]
+    fn durations_have_no_order() {
+        let model = Model::new(&["CREATE TABLE t (k int PRIMARY KEY, v duration, w frozen<list<duration>>)"]);
+        for (relation, what) in [("v > 1d", "duration columns"), ("w > [1d]", "collections containing durations")] {
+            let error = model.prepare(&format!("SELECT k FROM t WHERE {relation} ALLOW FILTERING")).unwrap_err();
+            assert_eq!(error.message(), format!("Slice restrictions are not supported on {what}"));
+        }
+    }
+
+    #[test]
+    fn statics_alone_have_no_rows_to_choose() {
+        let error = model().prepare("SELECT s FROM t WHERE a = 1 AND b = 1 AND c = 1").unwrap_err();
+        assert_eq!(error.message(), "Cannot restrict clustering columns when selecting only static columns");
+        assert!(model().prepare("SELECT s, v FROM t WHERE a = 1 AND b = 1 AND c = 1").is_ok());
+    }
+
+    #[test]
+    fn markers_are_named_after_what_they_are_for() {
+        let names = |restrictions: &str| {
+            let (_, variables, key) = model().prepare(&format!("SELECT v FROM t WHERE {restrictions}")).unwrap();
+            let names: Vec<String> = variables.into_iter().map(|spec| format!("{} {}", spec.name, spec.ty)).collect();
+            (names.join(", "), key)
+        };
+        assert_eq!(names("b = ? AND a = ?"), ("b int, a int".to_owned(), vec![1, 0]));
+        assert_eq!(names("a = 1 AND b IN ?").0, "in(b) list<int>");
+        assert_eq!(names("a = 1 AND b = 1 AND (c, d) > ?").0, "(c,d) frozen<tuple<int, int>>");
+        assert_eq!(names("a = 1 AND b = 1 AND (c, d) IN ?").0, "in(c,d) list<frozen<tuple<int, int>>>");
+        assert_eq!(names("token(a, b) > ?").0, "partition key token bigint");
+        assert_eq!(names("token(a, b) > token(?, 1)").0, "arg0(system.token) int");
+        let filtering = "m CONTAINS ? AND m CONTAINS KEY ? AND m[?] = ? ALLOW FILTERING";
+        assert_eq!(names(filtering).0, "value(m) int, key(m) text, key(m) text, value(m) int");
+    }
+}

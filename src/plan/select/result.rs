@@ -259,20 +259,15 @@ impl ResultSet {
         if !goes_on {
             self.partition_groups = 0;
         }
+        let is_last = next.is_none() && self.is_end(&group.end);
         if self.shape.order.sorted_by.is_none() && self.rows_left == Some(0) {
             self.complete(None);
-        } else if self.shape.grouping.is_some() && self.page_is_full() {
+        } else if self.shape.grouping.is_some() && self.page_is_full() && !is_last {
             // Where the partition has no other group, the next page starts behind it.
             let end = if goes_on { Resume { partition_rows: groups, ..group.end } } else { behind(group.end) };
-            let end = Some(end).filter(|end| next.is_some() || !self.is_end(end) || self.has_rows());
-            self.complete(end);
+            self.complete(Some(end));
         }
         Ok(())
-    }
-
-    /// Whether the table's partitions have rows, so that a full page at their end is followed by an empty one.
-    fn has_rows(&self) -> bool {
-        self.shape.has_clustering
     }
 
     /// All has been read.
@@ -355,6 +350,168 @@ fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
             let len = i32::try_from(bytes.len()).expect("values are far shorter than a frame");
             out.extend_from_slice(&len.to_be_bytes());
             out.extend_from_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::select::testing::Model;
+    use crate::plan::testing::options;
+
+    /// Partitions with and without rows, statics and both.
+    fn model() -> Model {
+        let mut model = Model::new(&["CREATE TABLE t (k int, c int, s int static, v int, PRIMARY KEY (k, c))"]);
+        model.write("INSERT INTO t (k, c, s, v) VALUES (1, 1, 10, 0)");
+        for (k, c, v) in [(1, 2, 1), (1, 3, 0), (1, 4, 1), (1, 5, 0), (3, 1, 1), (3, 2, 0), (4, 1, 0), (6, 9, 1)] {
+            model.write(&format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, {v})"));
+        }
+        for k in [2, 5] {
+            model.write(&format!("INSERT INTO t (k, s) VALUES ({k}, {k}0)"));
+        }
+        model
+    }
+
+    /// How many rows each page has; together they are the rows of the answer in one page.
+    fn check(cql: &str, page_size: u32, expected: &[u32]) {
+        let (whole, paged) =
+            (model().select(cql, &[], None).unwrap(), model().select(cql, &[], Some(page_size)).unwrap());
+        assert_eq!(paged.pages, expected, "{cql} in pages of {page_size}");
+        assert_eq!(paged.rows, whole.rows, "{cql} in pages of {page_size}");
+        assert_eq!(whole.pages.len(), 1);
+    }
+
+    /// A page that is filled at the end of the data is followed by an empty one, unless LIMIT was reached or the last
+    /// partition can have no other row.
+    #[test]
+    fn full_pages_at_the_end() {
+        check("SELECT * FROM t", 3, &[3, 3, 3, 2]);
+        check("SELECT * FROM t WHERE k = 1", 5, &[5, 0]);
+        check("SELECT * FROM t WHERE k = 1 LIMIT 5", 5, &[5]);
+        check("SELECT * FROM t LIMIT 7", 7, &[7]);
+        check("SELECT * FROM t LIMIT 5", 2, &[2, 2, 1]);
+        check("SELECT * FROM t WHERE k = 2", 1, &[1]);
+        check("SELECT * FROM t WHERE k = 99", 1, &[0]);
+        check("SELECT * FROM t WHERE k IN (1, 3)", 1, &[1, 1, 1, 1, 1, 1, 1, 0]);
+        check("SELECT DISTINCT k, s FROM t", 2, &[2, 2, 2, 0]);
+        check("SELECT * FROM t PER PARTITION LIMIT 2", 2, &[2, 2, 2, 2, 0]);
+        check("SELECT * FROM t PER PARTITION LIMIT 3 LIMIT 4", 2, &[2, 2]);
+        check("SELECT * FROM t WHERE k = 1 AND c > 1 ORDER BY c DESC", 2, &[2, 2, 0]);
+        check("SELECT * FROM t WHERE v = 0 ALLOW FILTERING", 2, &[2, 2, 1]);
+    }
+
+    #[test]
+    fn pages_of_groups() {
+        check("SELECT k, max(c) FROM t GROUP BY k", 2, &[2, 2, 2, 0]);
+        check("SELECT k, c, count(*) FROM t GROUP BY k, c", 2, &[2, 2, 2, 2, 2, 1]);
+        check("SELECT k, count(*) FROM t GROUP BY k LIMIT 3", 2, &[2, 1]);
+        check("SELECT count(*) FROM t", 1, &[1]);
+        check("SELECT k, count(*) FROM t WHERE k = 2 GROUP BY k", 1, &[1]);
+    }
+
+    /// A table without clustering columns has one row a partition: nothing can follow it.
+    #[test]
+    fn one_row_of_one_partition_is_the_last() {
+        let mut model = Model::new(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
+        model.write("INSERT INTO t (k, v) VALUES (1, 1)");
+        assert_eq!(model.select("SELECT v FROM t WHERE k = 1", &[], Some(1)).unwrap().pages, [1]);
+        assert_eq!(model.select("SELECT v FROM t", &[], Some(1)).unwrap().pages, [1, 0]);
+    }
+
+    #[test]
+    fn aggregates_warn_of_what_they_read() {
+        let warnings = |cql: &str| model().select(cql, &[], None).unwrap().warnings;
+        assert_eq!(warnings("SELECT count(*) FROM t"), ["Aggregation query used without partition key"]);
+        let many = ["Aggregation query used on multiple partition keys (IN restriction)"];
+        assert_eq!(warnings("SELECT k, sum(v) FROM t WHERE k IN (1, 2) GROUP BY k"), many);
+        assert!(warnings("SELECT sum(v) FROM t WHERE k = 1").is_empty());
+        assert!(warnings("SELECT sum(v) FROM t WHERE token(k) > 0").is_empty());
+        assert!(warnings("SELECT v FROM t").is_empty());
+    }
+
+    /// Pages that end early on their way here are asked for until the answer is whole.
+    #[test]
+    fn short_pages_of_a_replica_are_not_seen() {
+        let model = model();
+        for (cql, page_size) in [
+            ("SELECT * FROM t", None),
+            ("SELECT * FROM t LIMIT 7", Some(4)),
+            ("SELECT k, sum(v) FROM t GROUP BY k", None),
+            ("SELECT * FROM t PER PARTITION LIMIT 2", Some(3)),
+        ] {
+            let (prepared, ..) = model.prepare(cql).unwrap();
+            let whole = prepared.bind(&[], &RequestOptionsOf(page_size).options()).unwrap();
+            let mut short = whole.clone();
+            short.command.limits.page_bytes = 1;
+            let (want, got) = (model.run(&whole).unwrap(), model.run(&short).unwrap());
+            assert_eq!((got.rows, got.bytes), (want.rows, want.bytes), "{cql}");
+        }
+    }
+
+    struct RequestOptionsOf(Option<u32>);
+
+    impl RequestOptionsOf {
+        fn options(&self) -> crate::plan::RequestOptions<'static> {
+            crate::plan::RequestOptions { page_size: self.0, ..options() }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_not_read_to_its_end_is_an_error() {
+        let plan = model().prepare("SELECT * FROM t").unwrap().0.bind(&[], &options()).unwrap();
+        assert!(plan.result().finish().is_err());
+        let broken = ReadPage { bytes: vec![0xff; 8], rows: 1, resume: None };
+        assert!(plan.result().push(&broken).is_err());
+    }
+
+    #[test]
+    fn an_answer_without_pages_has_a_limit() {
+        let mut model = Model::new(&["CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))"]);
+        let text = "x".repeat(UNPAGED_RESULT_BYTES_MAX / 2);
+        for c in 0..4 {
+            model.write(&format!("INSERT INTO t (k, c, v) VALUES (1, {c}, '{text}')"));
+        }
+        let error = model.select("SELECT v FROM t", &[], None).unwrap_err();
+        assert!(error.message().contains("ask for it in pages"), "{error}");
+        // Pages end early instead.
+        assert_eq!(model.select("SELECT v FROM t", &[], Some(100)).unwrap().pages, [1, 1, 1, 1, 0]);
+        assert_eq!(model.select("SELECT count(v) FROM t", &[], None).unwrap().rows, [["4"]]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever the sizes of the client's pages and of the replica's, the rows are the same.
+        #[test]
+        fn pages_of_any_size_make_the_same_rows(
+            rows in prop::collection::btree_set((0i32..4, 0i32..5), 0..14),
+            page_size in 1u32..7,
+            statement in 0usize..6,
+        ) {
+            let mut model = Model::new(&["CREATE TABLE t (k int, c int, s int static, PRIMARY KEY (k, c))"]);
+            for (k, c) in rows {
+                let columns = if c == 0 { "(k, s)" } else { "(k, c)" };
+                model.write(&format!("INSERT INTO t {columns} VALUES ({k}, {c})"));
+            }
+            let cql = [
+                "SELECT * FROM t",
+                "SELECT * FROM t PER PARTITION LIMIT 2 LIMIT 5",
+                "SELECT k, count(*), max(c) FROM t GROUP BY k",
+                "SELECT k, c FROM t GROUP BY k, c PER PARTITION LIMIT 2",
+                "SELECT c FROM t WHERE k IN (0, 2, 3)",
+                "SELECT c, s FROM t WHERE k = 1 ORDER BY c DESC",
+            ][statement];
+            let whole = model.select(cql, &[], None).unwrap();
+            let paged = model.select(cql, &[], Some(page_size)).unwrap();
+            prop_assert_eq!(paged.rows, whole.rows);
+            let (last, before) = paged.pages.split_last().unwrap();
+            prop_assert!(before.iter().all(|rows| *rows == page_size));
+            prop_assert!(*last <= page_size);
         }
     }
 }

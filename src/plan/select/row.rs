@@ -404,6 +404,12 @@ mod tests {
         check_metadata(WriteTime, udt(), CellPart::Field(2), &fields, CqlType::BigInt, "null");
     }
 
+    fn clustering_key(value: &str) -> Vec<u8> {
+        let mut key = Vec::new();
+        clustering::push_component(&mut key, value.as_bytes());
+        key
+    }
+
     /// (partition, clustering or `-` for none, whether it has a static row) of each row.
     fn walk(page: &[u8]) -> Vec<String> {
         let mut rows = PageRows::new(page);
@@ -411,7 +417,8 @@ mod tests {
         while rows.advance().unwrap() {
             let row = rows.current();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let clustering = row.row.map_or("-".to_owned(), |row| text(row.clustering));
+            let first = clustering::components(row.clustering()).next();
+            let clustering = first.map_or("-".to_owned(), text);
             out.push(format!("{} {clustering} {}", text(row.key), row.static_row.is_some()));
         }
         out
@@ -419,19 +426,31 @@ mod tests {
 
     #[test]
     fn a_partition_without_rows_is_one_row() {
+        let keys = ["1", "2", "3"].map(clustering_key);
         let mut page = Vec::new();
         let mut writer = PageWriter::new(&mut page);
         writer.partition(Token(1), b"a");
         writer.static_row(&row(b"", &[]), None);
         writer.partition(Token(2), b"b");
-        writer.row(&row(b"1", &[]), None);
-        writer.row(&row(b"2", &[]), None);
+        writer.row(&row(&keys[0], &[]), None);
+        writer.row(&row(&keys[1], &[]), None);
         writer.partition(Token(3), b"c");
         writer.partition(Token(4), b"d");
         writer.static_row(&row(b"", &[]), None);
-        writer.row(&row(b"3", &[]), None);
+        writer.row(&row(&keys[2], &[]), None);
         writer.partition(Token(5), b"e");
         assert_eq!(walk(&page), ["a - true", "b 1 false", "b 2 false", "c - false", "d 3 true", "e - false"]);
         assert!(walk(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_place_after_a_row_names_it() {
+        let key = clustering_key("1");
+        let row = row(&key, &[]);
+        let place = view(&row).place(3);
+        assert_eq!((place.after, place.partition_rows, place.partition.key), (Some(key.clone()), 3, b"k".to_vec()));
+        let bare = RowView { row: None, ..view(&row) };
+        assert_eq!(bare.place(0).after, None);
+        assert!(bare.clustering().is_empty());
     }
 }

@@ -583,3 +583,170 @@ fn parts_of<'a>(literal: &'a Selectable, ty: &CqlType) -> Option<Vec<Part<'a>>> 
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use crate::plan::select::testing::Model;
+    use crate::protocol::Value;
+
+    fn model() -> Model {
+        let mut model = Model::new(&[
+            "CREATE TYPE ks.ty (a int, b text)",
+            "CREATE TABLE t (k int, c int, v int, w text, m map<int, text>, s set<text>, l list<int>, u ty, \
+             f frozen<ty>, PRIMARY KEY (k, c))",
+        ]);
+        model.write(
+            "INSERT INTO t (k, c, v, w, m, s, l, u, f) VALUES (1, 2, 3, 'x', {4: 'd', 6: 'f'}, {'d', 'e'}, [7, 8], \
+             {a: 1, b: 'y'}, {b: 'z'}) USING TIMESTAMP 1000",
+        );
+        model
+    }
+
+    /// `name: type = value` of each column, or the error.
+    fn answer(cql: &str) -> String {
+        match model().select(cql, &[], None) {
+            Ok(answer) => {
+                let columns = answer.columns.iter().map(|(name, ty)| format!("{name}: {ty}"));
+                let row = answer.rows.first().cloned().unwrap_or_default();
+                let columns: Vec<String> =
+                    columns.zip(row).map(|(column, value)| format!("{column} = {value}")).collect();
+                columns.join(" | ")
+            }
+            Err(error) => error.message().to_owned(),
+        }
+    }
+
+    fn check(selectors: &str, expected: &str) {
+        assert_eq!(answer(&format!("SELECT {selectors} FROM t")), expected, "{selectors}");
+    }
+
+    #[test]
+    fn columns_and_aliases() {
+        check("k, k, v AS k", "k: int = 1 | k: int = 1 | k: int = 3");
+        check("v AS \"V\", w AS W", "V: int = 3 | w: text = 'x'");
+        check("nosuch", "Undefined column name nosuch in table ks.t");
+        check("t.k", "Undefined column name t in table ks.t");
+    }
+
+    #[test]
+    fn terms_need_a_type() {
+        let unknown = |term: &str| {
+            format!("Cannot infer type for term {term} in selection clause (try using a cast to force a type)")
+        };
+        check("1", &unknown("1"));
+        check("null", &unknown("NULL"));
+        check("[1, 2]", &unknown("[1, 2]"));
+        check("[k, v], {k: w}", &unknown("{k: w}"));
+        check("(int) 1, (text) 'x'", "(int)1: int = 1 | (text)'x': text = 'x'");
+        check("(list<int>) [1, 2]", "(list<int>)[1, 2]: list<int> = [1, 2]");
+        check("(map<int, int>) {1: 2}", "(map<int, int>){1: 2}: map<int, int> = {1: 2}");
+        check("(ty) {a: 1}", "(ks.ty){a: 1}: ty = {a: 1, b: null}");
+        check("[v, k, 5]", "[v, k, 5]: list<int> = [3, 1, 5]");
+        check("{v, k}", "{v, k}: set<int> = {1, 3}");
+        check("(k, w)", "(k, w): frozen<tuple<int, text>> = (1, 'x')");
+        check("(int) 'x'", "Cannot cast value 'x' to type int");
+        check("(vector<int, 2>) [k, v]", "(vector<int, 2>)[k, v]: vector<int, 2> = [1, 3]");
+    }
+
+    #[test]
+    fn functions_and_arithmetic() {
+        check("intAsBlob(v)", "system.intasblob(v): blob = 0x00000003");
+        check("system.int_as_blob(v) AS b", "b: blob = 0x00000003");
+        check("v + c * 2, -v", "v + c * 2: int = 7 | -v: int = -3");
+        check("1 + 1", "1 + 1: int = 2");
+        check(
+            "token(k), token(null)",
+            "system.token(k): bigint = -4069959284402364209 | system.token(NULL): bigint = null",
+        );
+        check("nosuch(v)", "Unknown function 'nosuch'");
+        check("ks.nosuch(v)", "Unknown function 'ks.nosuch'");
+        check(
+            "int_as_blob(w)",
+            "Type error: w cannot be passed as argument 0 of function system.int_as_blob of type int",
+        );
+        check("token(k, v)", "Invalid number of arguments in call to function system.token: 1 required but 2 provided");
+        check("v + w", "the '+' operation is not supported between v and w");
+        check(
+            "v + null",
+            "Ambiguous '+' operation with args v and NULL: use type hint to disambiguate, example '(int) ?'",
+        );
+    }
+
+    /// A cast to the type that is there already shows what it was given.
+    #[test]
+    fn casts() {
+        check("CAST(v AS text)", "cast(v as text): text = '3'");
+        check("CAST(CAST(v AS text) AS text)", "cast(v as text): text = '3'");
+        check("CAST(v AS int)", "v: int = 3");
+    }
+
+    #[test]
+    fn aggregates_have_the_values_of_functions() {
+        check("count(*), count(1), COUNT(w) AS n", "count: bigint = 1 | count: bigint = 1 | n: bigint = 1");
+        check("sum(v + 1) + 1", "system.sum(v + 1) + 1: int = 5");
+        check("abs(sum(v))", "system.abs(system.sum(v)): int = 3");
+        check("max(count(v))", "aggregate functions cannot be used as arguments of aggregate functions");
+        assert_eq!(
+            answer("SELECT w, count(*), sum(v), min(v) FROM t WHERE k = 9"),
+            "w: text = null | count: bigint = 0 | system.sum(v): int = 0 | system.min(v): int = null"
+        );
+    }
+
+    #[test]
+    fn parts_of_values() {
+        check(
+            "m[4], m[5], s['d'], s['x']",
+            "m[4]: text = 'd' | m[5]: text = null | s['d']: text = 'd' | s['x']: text = null",
+        );
+        check("m[5..], s[..'d']", "m[5..]: map<int, text> = {6: 'f'} | s[..'d']: set<text> = {'d'}");
+        check("u.a, f.a, f.b", "u.a: int = 1 | f.a: int = null | f.b: text = 'z'");
+        check("l[0]", "Element selection is only allowed on sets and maps, but l is a list");
+        check("k[1]", "Invalid element selection: k is of type int is not a collection");
+        check("m['x']", "Invalid STRING constant (x) for \"key(m)\" of type int");
+        check("m[null]", "Invalid null value for element selection on m");
+        check("u.nosuch", "u of type ty has no field nosuch");
+        check("k.a", "Invalid field selection: k of type int is not a user type");
+    }
+
+    #[test]
+    fn times_of_writes() {
+        check(
+            "writetime(v), maxwritetime(m), ttl(w)",
+            "writetime(v): bigint = 1000 | maxwritetime(m): bigint = 1000 | ttl(w): int = null",
+        );
+        check(
+            "writetime(m), writetime(m[4])",
+            "writetime(m): list<bigint> = [1000, 1000] | writetime(m[4]): bigint = 1000",
+        );
+        check(
+            "writetime(u), writetime(u.a), writetime(f)",
+            "writetime(u): list<bigint> = [1000, 1000] | writetime(u.a): bigint = 1000 | writetime(f): bigint = 1000",
+        );
+        check("writetime(v) + 1", "writetime(v) + 1: bigint = 1001");
+        check("writetime(c)", "Cannot use selection function writetime on PRIMARY KEY part c");
+        check("ttl(k)", "Cannot use selection function ttl on PRIMARY KEY part k");
+    }
+
+    #[test]
+    fn rows_as_json() {
+        check("JSON k, v AS vv, w AS \"W\"", "[json]: text = '{\"k\": 1, \"vv\": 3, \"\\\"W\\\"\": \"x\"}'");
+        check("JSON count(*), m", "[json]: text = '{\"count\": 1, \"m\": {\"4\": \"d\", \"6\": \"f\"}}'");
+        check("JSON DISTINCT k", "[json]: text = '{\"k\": 1}'");
+    }
+
+    #[test]
+    fn markers_in_the_selection() {
+        let (prepared, variables, _) = model().prepare("SELECT m[?], (int) ?, abs((int) ?) FROM t").unwrap();
+        let names: Vec<String> = variables.iter().map(|spec| format!("{} {}", spec.name, spec.ty)).collect();
+        assert_eq!(names, ["key(m) int", "[selection] int", "[selection] int"]);
+        assert_eq!(prepared.columns[0].name, "m[?]");
+        let (four, minus) = (4i32.to_be_bytes(), (-5i32).to_be_bytes());
+        let values = [Value::Bytes(&four), Value::Null, Value::Bytes(&minus)];
+        let answer = model().select("SELECT m[?], (int) ?, abs((int) ?) FROM t", &values, None).unwrap();
+        assert_eq!(answer.rows, [["'d'", "null", "5"]]);
+        let error = model().prepare("SELECT ? FROM t").unwrap_err();
+        assert!(error.message().starts_with("Cannot infer type for term ? in selection clause"), "{error}");
+    }
+}

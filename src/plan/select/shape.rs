@@ -20,7 +20,6 @@ pub(super) struct Shape {
     pub grouping: Option<Grouping>,
     pub order: RowOrder,
     pub clustering_order: ClusteringOrder,
-    pub has_clustering: bool,
 }
 
 impl Shape {
@@ -33,7 +32,6 @@ impl Shape {
             grouping,
             order,
             clustering_order: table.clustering_order(),
-            has_clustering: table.clustering().next().is_some(),
         }
     }
 

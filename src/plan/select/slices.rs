@@ -191,3 +191,107 @@ fn joined(mut slices: Vec<Slice>, order: &ClusteringOrder) -> Vec<Slice> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use crate::plan::select::testing::Model;
+    use crate::protocol::Value;
+
+    /// Rows (a, b, c), each 0 or 1, of one partition, with these directions.
+    fn model(order: &str) -> Model {
+        let table = format!(
+            "CREATE TABLE t (k int, a int, b int, c int, PRIMARY KEY (k, a, b, c)) \
+             WITH CLUSTERING ORDER BY ({order})"
+        );
+        let mut model = Model::new(&[&table]);
+        for row in 0..8 {
+            let (a, b, c) = (row >> 2 & 1, row >> 1 & 1, row & 1);
+            model.write(&format!("INSERT INTO t (k, a, b, c) VALUES (1, {a}, {b}, {c})"));
+        }
+        model
+    }
+
+    const ORDERS: [&str; 4] =
+        ["a ASC, b ASC, c ASC", "a DESC, b DESC, c DESC", "a ASC, b DESC, c ASC", "a DESC, b ASC, c DESC"];
+
+    /// The rows that a WHERE chooses, sorted, whatever the clustering order; the slices must be in that order.
+    fn check(restrictions: &str, expected: &[&str]) {
+        for order in ORDERS {
+            let model = model(order);
+            let cql = format!("SELECT a, b, c FROM t WHERE k = 1 AND {restrictions}");
+            let plan = model.prepare(&cql).unwrap().0.bind(&[], &crate::plan::testing::options()).unwrap();
+            let clustering = model.table.clustering_order();
+            for pair in plan.command.slices.windows(2) {
+                assert!(clustering.compare(pair[0].end.borrow(), pair[1].start.borrow()).is_lt(), "{order} {cql}");
+            }
+            let mut rows: Vec<String> =
+                model.select(&cql, &[], None).unwrap().rows.iter().map(|row| row.concat()).collect();
+            rows.sort();
+            assert_eq!(rows, expected, "{order}: {restrictions}");
+        }
+    }
+
+    #[test]
+    fn tuples_compare_by_value_in_any_direction() {
+        check("(a, b, c) > (0, 1, 0)", &["011", "100", "101", "110", "111"]);
+        check("(a, b, c) >= (0, 1, 0)", &["010", "011", "100", "101", "110", "111"]);
+        check("(a, b) < (1, 0)", &["000", "001", "010", "011"]);
+        check("(a, b) <= (1, 0)", &["000", "001", "010", "011", "100", "101"]);
+        check("(a, b, c) > (0, 0, 1) AND (a, b) < (1, 1)", &["010", "011", "100", "101"]);
+        check("(a, b, c) > (0, 0, 1) AND (a) <= (0)", &["010", "011"]);
+        check("(a, b) > (1, 1)", &[]);
+        check("(a, b, c) > (1, 0, 0) AND (a, b, c) < (0, 1, 1)", &[]);
+        check("a = 1 AND (b, c) > (0, 0)", &["101", "110", "111"]);
+    }
+
+    #[test]
+    fn in_makes_every_combination_once() {
+        check("a IN (1, 0, 1) AND b = 1 AND c IN (1)", &["011", "111"]);
+        check("(a, b) IN ((1, 0), (0, 0), (1, 0)) AND c >= 1", &["001", "101"]);
+        check("a IN () AND b = 1", &[]);
+        check("a IN (0, 7) AND (b, c) IN ((1, 1), (0, 1))", &["001", "011"]);
+    }
+
+    #[test]
+    fn slices_that_touch_are_joined() {
+        for (order, slices) in [(ORDERS[0], 1), (ORDERS[1], 1), (ORDERS[2], 5)] {
+            let cql = "SELECT a FROM t WHERE k = 1 AND (a, b, c) > (0, 0, 0) AND (a, b, c) < (1, 1, 1)";
+            let plan = model(order).prepare(cql).unwrap().0.bind(&[], &crate::plan::testing::options()).unwrap();
+            assert_eq!(plan.command.slices.len(), slices, "{order}");
+        }
+    }
+
+    /// A null end of one column stands before all values in the clustering order.
+    #[test]
+    fn a_null_end_is_before_all_rows() {
+        for (order, greater, less) in [(ORDERS[0], 8, 0), (ORDERS[1], 0, 8)] {
+            let model = model(order);
+            let count = |cql: &str| model.select(cql, &[], None).unwrap().rows.len();
+            assert_eq!(count("SELECT a FROM t WHERE k = 1 AND a > null"), greater, "{order}");
+            assert_eq!(count("SELECT a FROM t WHERE k = 1 AND a < null"), less, "{order}");
+        }
+    }
+
+    #[test]
+    fn bound_values_choose_rows_and_nulls_are_refused() {
+        let model = model(ORDERS[0]);
+        let (one, zero) = (1i32.to_be_bytes(), 0i32.to_be_bytes());
+        let cql = "SELECT c FROM t WHERE k = 1 AND a = ? AND b > ?";
+        let answer = model.select(cql, &[Value::Bytes(&one), Value::Bytes(&zero)], None).unwrap();
+        assert_eq!(answer.rows, [["0"], ["1"]]);
+        let error = |values: &[Value<'_>]| model.select(cql, values, None).unwrap_err().message().to_owned();
+        assert_eq!(error(&[Value::Null, Value::Bytes(&one)]), "Invalid null value in condition for column a");
+        assert_eq!(error(&[Value::Unset, Value::Bytes(&one)]), "Invalid unset value for column a");
+        assert_eq!(error(&[Value::Bytes(&one), Value::Unset]), "Invalid unset value for column b");
+    }
+
+    #[test]
+    fn too_many_combinations_are_refused() {
+        let list = vec!["1"; 300].join(", ");
+        let cql = format!("SELECT a FROM t WHERE k = 1 AND a IN ({list}) AND b IN ({list})");
+        let error = model(ORDERS[0]).select(&cql, &[], None).unwrap_err();
+        assert!(error.message().contains("90000 combinations"), "{error}");
+    }
+}
