@@ -38,7 +38,8 @@ impl Markers {
     }
 
     /// The bind variables, and those that give the partition key of `table`, by its columns in order. The second list
-    /// is empty unless there is one for each column of the key; of several for one column the last counts.
+    /// is empty unless there is one for each column of the key, and all variables are of this table; of several for one
+    /// column the last counts.
     pub fn finish(self, table: Option<&Table>) -> Result<(Vec<ColumnSpec>, Vec<u16>), CqlError> {
         let variables: Vec<Variable> = self.variables.into_iter().collect::<Option<_>>().ok_or_else(|| {
             CqlError::invalid("Cannot infer the type of a bind marker (try using a cast to force a type)")
@@ -49,10 +50,11 @@ impl Markers {
 }
 
 fn key_indexes(table: &Table, variables: &[Variable]) -> Option<Vec<u16>> {
-    let gives = |variable: &Variable, column: &str| {
-        let spec = &variable.spec;
-        variable.receiver == column && spec.table == table.name && spec.keyspace == table.keyspace
-    };
+    let of_table = |spec: &ColumnSpec| spec.table == table.name && spec.keyspace == table.keyspace;
+    if !variables.iter().all(|variable| of_table(&variable.spec)) {
+        return None;
+    }
+    let gives = |variable: &Variable, column: &str| variable.receiver == column;
     table
         .columns
         .iter()

@@ -12,6 +12,7 @@ pub mod system_rows;
 pub mod term;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod write;
 
 use std::rc::Rc;
 
@@ -21,6 +22,7 @@ use crate::schema::Table;
 
 pub use prepared::{Prepared, prepare};
 pub use term::{Binding, Bound, Scope, Term};
+pub use write::{BatchLimits, bind_batch};
 
 /// What a request knows beside its statement and values.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +81,7 @@ pub struct WritePlan {
 #[derive(Debug)]
 pub enum Plan {
     Write(WritePlan),
+    Read(Box<select::ReadPlan>),
     /// The text goes to the shard that owns the schema, which plans it there.
     Ddl,
     Truncate(Rc<Table>),

@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use crate::cql::Parsed;
-use crate::cql::ast::{QualifiedName, Statement};
+use crate::cql::ast::{Modification, QualifiedName, Statement};
 use crate::plan::markers::Markers;
+use crate::plan::select::PreparedSelect;
+use crate::plan::write::{PreparedBatch, PreparedWrite, Surroundings};
 use crate::plan::{ColumnSpec, Plan, RequestOptions, names};
 use crate::protocol::{CqlError, Value, Values};
 use crate::schema::{Schema, Table};
@@ -15,7 +17,7 @@ pub struct Prepared {
     pub(super) statement: Kind,
     /// The current keyspace when it was prepared; it stays bound to that.
     pub keyspace: Option<String>,
-    /// The table it reads or writes; of a batch, the first statement's.
+    /// The table it reads or writes; none where a batch has several.
     pub table: Option<Rc<Table>>,
     pub variables: Vec<ColumnSpec>,
     /// Which variables give the partition key, by its columns in order; empty unless all are given by variables.
@@ -27,47 +29,55 @@ pub struct Prepared {
 
 #[derive(Debug)]
 pub(super) enum Kind {
+    Select(Box<PreparedSelect>),
+    Write(Box<PreparedWrite>),
+    Batch(PreparedBatch),
     Use(String),
     Truncate(QualifiedName),
     /// The text is planned anew where the schema is changed.
     Ddl,
 }
 
-/// What each kind of statement makes of itself.
-pub(super) struct Outcome {
-    pub statement: Kind,
-    pub table: Option<Rc<Table>>,
-    /// Whether the variables may give the partition key of `table`.
-    pub has_key: bool,
-    pub columns: Vec<ColumnSpec>,
-    pub warnings: Vec<String>,
+/// What a statement comes to once it is prepared.
+struct Outcome {
+    statement: Kind,
+    table: Option<Rc<Table>>,
+    columns: Vec<ColumnSpec>,
 }
 
 impl Outcome {
-    /// Of a statement without rows and variables.
+    /// Of a statement without table, rows and variables.
     fn plain(statement: Kind) -> Outcome {
-        Outcome { statement, table: None, has_key: false, columns: Vec::new(), warnings: Vec::new() }
+        Outcome { statement, table: None, columns: Vec::new() }
     }
 }
 
 /// Makes a parsed statement ready. `keyspace` is the current one.
-pub fn prepare(parsed: &Parsed, _schema: &Schema, keyspace: Option<&str>) -> Result<Prepared, CqlError> {
-    let markers = Markers::new(&parsed.bind_markers);
+pub fn prepare(parsed: &Parsed, schema: &Schema, keyspace: Option<&str>) -> Result<Prepared, CqlError> {
+    let mut markers = Markers::new(&parsed.bind_markers);
+    let mut around = Surroundings { schema, keyspace, markers: &mut markers };
     let outcome = match &parsed.statement {
+        Statement::Select(select) => {
+            let select = PreparedSelect::prepare(select, schema, keyspace, &mut markers)?;
+            let (table, columns) = (Some(select.table.clone()), select.columns.to_vec());
+            Outcome { statement: Kind::Select(Box::new(select)), table, columns }
+        }
+        Statement::Insert(insert) => write(&Modification::Insert(insert.clone()), &mut around)?,
+        Statement::InsertJson(insert) => write(&Modification::InsertJson(insert.clone()), &mut around)?,
+        Statement::Update(update) => write(&Modification::Update(update.clone()), &mut around)?,
+        Statement::Delete(delete) => write(&Modification::Delete(delete.clone()), &mut around)?,
+        Statement::Batch(batch) => {
+            let batch = PreparedBatch::prepare(batch, &mut around)?;
+            let table = batch.only_table().cloned();
+            Outcome { statement: Kind::Batch(batch), table, columns: Vec::new() }
+        }
         Statement::Use(name) => Outcome::plain(Kind::Use(name.to_string())),
         Statement::Truncate(name) => Outcome::plain(Kind::Truncate(qualified(name, keyspace))),
+        Statement::Describe(_) => return Err(CqlError::invalid("DESCRIBE is not supported yet")),
         Statement::Access(_) => return Err(CqlError::invalid("Roles and permissions are not supported yet")),
-        Statement::Select(_)
-        | Statement::Describe(_)
-        | Statement::Insert(_)
-        | Statement::InsertJson(_)
-        | Statement::Update(_)
-        | Statement::Delete(_)
-        | Statement::Batch(_) => return Err(CqlError::invalid("This statement is not supported yet")),
         _ => Outcome::plain(Kind::Ddl),
     };
-    let table = outcome.table.as_deref().filter(|_| outcome.has_key);
-    let (variables, pk_indexes) = markers.finish(table)?;
+    let (variables, pk_indexes) = markers.finish(outcome.table.as_deref())?;
     Ok(Prepared {
         statement: outcome.statement,
         keyspace: keyspace.map(str::to_owned),
@@ -75,8 +85,14 @@ pub fn prepare(parsed: &Parsed, _schema: &Schema, keyspace: Option<&str>) -> Res
         variables,
         pk_indexes,
         columns: outcome.columns,
-        warnings: outcome.warnings,
+        warnings: Vec::new(),
     })
+}
+
+fn write(modification: &Modification, around: &mut Surroundings<'_>) -> Result<Outcome, CqlError> {
+    let write = PreparedWrite::prepare(modification, around)?;
+    let table = Some(write.table().clone());
+    Ok(Outcome { statement: Kind::Write(Box::new(write)), table, columns: Vec::new() })
 }
 
 /// The name with the current keyspace where it has none.
@@ -91,8 +107,10 @@ impl Prepared {
         if values.len() != self.variables.len() {
             return Err(CqlError::invalid("Invalid amount of bind variables"));
         }
-        let _ = options;
         match &self.statement {
+            Kind::Select(select) => Ok(Plan::Read(Box::new(select.bind(values, options)?))),
+            Kind::Write(write) => write.bind(values, options),
+            Kind::Batch(batch) => batch.bind(values, options),
             Kind::Use(name) if schema.keyspace(name).is_some() => Ok(Plan::Use(name.clone())),
             Kind::Use(name) => Err(CqlError::invalid(format!("Keyspace '{name}' does not exist"))),
             Kind::Truncate(name) => {

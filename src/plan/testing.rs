@@ -22,22 +22,27 @@ pub fn schema(statements: &[&str]) -> Schema {
     };
     schema.apply(&keyspace("ks"));
     for (at, cql) in statements.iter().enumerate() {
-        let op = match crate::cql::parse(cql).expect(cql).statement {
-            Statement::CreateTable(create) => SchemaOp::PutTable(Box::new(table_of(&create, at as u8, &schema))),
-            Statement::CreateType(create) => SchemaOp::PutType(UdtType {
-                keyspace: "ks".to_owned(),
-                name: create.name.name.to_string(),
-                fields: create
-                    .fields
-                    .iter()
-                    .map(|(name, ty)| (name.to_string(), data_type::resolve(ty, &schema, "ks").expect(cql)))
-                    .collect(),
-            }),
-            other => panic!("{other:?}"),
-        };
-        schema.apply(&op);
+        apply(&mut schema, cql, at as u8);
     }
     schema
+}
+
+/// Adds what a CREATE TABLE or CREATE TYPE statement makes; `id` becomes the table's.
+pub fn apply(schema: &mut Schema, cql: &str, id: u8) {
+    let op = match crate::cql::parse(cql).expect(cql).statement {
+        Statement::CreateTable(create) => SchemaOp::PutTable(Box::new(table_of(&create, id, schema))),
+        Statement::CreateType(create) => SchemaOp::PutType(UdtType {
+            keyspace: "ks".to_owned(),
+            name: create.name.name.to_string(),
+            fields: create
+                .fields
+                .iter()
+                .map(|(name, ty)| (name.to_string(), data_type::resolve(ty, schema, "ks").expect(cql)))
+                .collect(),
+        }),
+        other => panic!("{other:?}"),
+    };
+    schema.apply(&op);
 }
 
 /// Table `ks.<name>` of these columns, as they stand between the parentheses of CREATE TABLE.

@@ -168,9 +168,10 @@ impl ColumnSpec {
         self.renamed(format!("idx({})", self.name), CqlType::Int)
     }
 
-    /// What the whole list of an `IN ?` goes into.
+    /// What the whole list of an `IN ?` goes into: `in(a)`, and `in(a,b)` of a tuple of columns, whose name is `(a,b)`.
     pub fn in_spec(&self) -> ColumnSpec {
-        self.renamed(format!("in({})", self.name), CqlType::list(self.ty.clone()))
+        let name = self.name.strip_prefix('(').and_then(|name| name.strip_suffix(')')).unwrap_or(&self.name);
+        self.renamed(format!("in({name})"), CqlType::list(self.ty.clone()))
     }
 }
 
@@ -183,6 +184,19 @@ impl Term {
     /// Whether the value is written in the statement: no variable, no function of the moment.
     pub fn is_constant(&self) -> bool {
         matches!(self.kind, Kind::Null | Kind::Constant(_))
+    }
+
+    /// The value at this place of a binding's values, which need not be a variable of the statement.
+    pub(super) fn of_marker(ty: &CqlType, at: usize) -> Term {
+        Term::new(ty, Kind::Marker(at))
+    }
+
+    /// The same term where `count` other values stand before the statement's own.
+    pub(super) fn with_markers_after(self, count: usize) -> Term {
+        match self.kind {
+            Kind::Marker(at) => Term { kind: Kind::Marker(at + count), ..self },
+            kind => Term { kind, ..self },
+        }
     }
 
     fn new(ty: &CqlType, kind: Kind) -> Term {

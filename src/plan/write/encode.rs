@@ -1,0 +1,176 @@
+//! Modifications with their values, as encoded mutations: those of one request on one partition share one.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::base::collections::{HashMap, hasher};
+use crate::base::ids::TableId;
+use crate::mutation::MutationBuilder;
+use crate::plan::term::{Binding, invalid};
+use crate::plan::{PlannedMutation, RequestOptions};
+use crate::protocol::{CqlError, Value};
+use crate::schema::{Table, partitioner};
+
+use super::json;
+use super::rows::Rows;
+use super::timing::Moment;
+use super::{PreparedWrite, Verb};
+
+/// One modification of a request, with its values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part<'p> {
+    pub write: &'p PreparedWrite,
+    pub values: &'p [Value<'p>],
+}
+
+/// All that a request does to one partition.
+struct Group<'p> {
+    table: &'p Rc<Table>,
+    key: Vec<u8>,
+    /// The parts that change it, in order.
+    parts: Vec<usize>,
+}
+
+/// The mutations of a request's modifications. Within one they stand in the order of the statements.
+pub(super) fn mutations(parts: &[Part<'_>], options: &RequestOptions<'_>) -> Result<Vec<PlannedMutation>, CqlError> {
+    for part in parts {
+        part.write.conditions.refuse()?;
+    }
+    // The columns of INSERT JSONs, where their bindings can borrow them.
+    let mut columns = Vec::with_capacity(parts.len());
+    let uses = Cell::new(0);
+    for part in parts {
+        let binding = Binding::new(part.values, options.context, &uses);
+        let table = &part.write.table;
+        columns.push(part.write.json.as_ref().map(|json| json.columns(table, &binding)).transpose()?);
+    }
+    let values: Vec<Option<Vec<Value<'_>>>> =
+        columns.iter().zip(parts).map(|(columns, part)| columns.as_ref().map(|all| joined(all, part.values))).collect();
+    let bindings: Vec<Binding<'_>> = parts
+        .iter()
+        .zip(&values)
+        .map(|(part, values)| Binding::new(values.as_deref().unwrap_or(part.values), options.context, &uses))
+        .collect();
+    let moments = parts
+        .iter()
+        .zip(&bindings)
+        .map(|(part, binding)| part.write.using.bind(&part.write.table, binding, options))
+        .collect::<Result<Vec<Moment>, _>>()?;
+    let mut out = Vec::new();
+    for group in grouped(parts, &bindings)? {
+        let mut bytes = Vec::with_capacity(128);
+        let mut builder = MutationBuilder::begin(&mut bytes, group.table.id, group.table.version, &group.key);
+        let empty_bytes = builder.len_bytes();
+        for at in group.parts {
+            parts[at].write.encode(&mut builder, &moments[at], &bindings[at])?;
+        }
+        if builder.len_bytes() > empty_bytes {
+            let token = partitioner::token_of(&group.key);
+            out.push(PlannedMutation { table: group.table.clone(), token, bytes });
+        }
+    }
+    Ok(out)
+}
+
+/// The columns of an INSERT JSON before the statement's own values.
+fn joined<'v>(columns: &'v [json::Column], values: &[Value<'v>]) -> Vec<Value<'v>> {
+    columns.iter().map(json::Column::as_value).chain(values.iter().copied()).collect()
+}
+
+/// Which parts change which partition, partitions in the order in which they are first named.
+fn grouped<'p>(parts: &[Part<'p>], bindings: &[Binding<'_>]) -> Result<Vec<Group<'p>>, CqlError> {
+    let mut groups: Vec<Group<'_>> = Vec::with_capacity(1);
+    let mut places: HashMap<(TableId, Vec<u8>), usize> = HashMap::with_hasher(hasher());
+    for (at, (part, binding)) in parts.iter().zip(bindings).enumerate() {
+        let table = &part.write.table;
+        for key in part.write.which.keys(table, binding)? {
+            if parts.len() == 1 {
+                groups.push(Group { table, key, parts: vec![at] });
+                continue;
+            }
+            let place = *places.entry((table.id, key)).or_insert_with_key(|(_, key)| {
+                groups.push(Group { table, key: key.clone(), parts: Vec::new() });
+                groups.len() - 1
+            });
+            groups[place].parts.push(at);
+        }
+    }
+    Ok(groups)
+}
+
+impl PreparedWrite {
+    /// Appends what the modification does to one partition.
+    fn encode<'v>(
+        &'v self,
+        builder: &mut MutationBuilder<'_>,
+        moment: &Moment,
+        binding: &Binding<'v>,
+    ) -> Result<(), CqlError> {
+        let only_static = super::only_static(&self.operations, &self.conditions);
+        if only_static && self.which.clustering.is_empty() && self.table.clustering().next().is_some() {
+            return self.encode_statics(builder, moment, binding);
+        }
+        match self.which.rows(&self.table, binding)? {
+            Rows::Rows(rows) => {
+                for row in rows {
+                    self.encode_row(&row, builder, moment, binding)?;
+                }
+                self.encode_statics(builder, moment, binding)
+            }
+            _ if !self.operations.is_empty() => Err(invalid("Range deletions are not supported for specific columns")),
+            Rows::Partition => {
+                builder.partition_deletion(moment.stamp, moment.now_s);
+                Ok(())
+            }
+            Rows::Ranges(ranges) => {
+                for range in &ranges {
+                    builder.range_tombstone(range.start(), range.end(), moment.stamp, moment.now_s);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn encode_row<'v>(
+        &'v self,
+        row: &[u8],
+        builder: &mut MutationBuilder<'_>,
+        moment: &Moment,
+        binding: &Binding<'v>,
+    ) -> Result<(), CqlError> {
+        if self.verb == Verb::Delete && self.operations.is_empty() {
+            if self.table.clustering().next().is_none() {
+                builder.partition_deletion(moment.stamp, moment.now_s);
+            } else {
+                builder.row(row).row_deletion(moment.stamp, moment.now_s);
+            }
+            return Ok(());
+        }
+        let has_regular = self.operations.iter().any(|operation| !operation.is_static);
+        if self.verb != Verb::Insert && !has_regular {
+            return Ok(());
+        }
+        builder.row(row);
+        if self.verb == Verb::Insert {
+            builder.liveness(moment.stamp, moment.expiry);
+        }
+        for operation in self.operations.iter().filter(|operation| !operation.is_static) {
+            operation.encode(builder, moment, binding)?;
+        }
+        Ok(())
+    }
+
+    /// The changes of static columns.
+    fn encode_statics<'v>(
+        &'v self,
+        builder: &mut MutationBuilder<'_>,
+        moment: &Moment,
+        binding: &Binding<'v>,
+    ) -> Result<(), CqlError> {
+        let mut operations = self.operations.iter().filter(|operation| operation.is_static).peekable();
+        if operations.peek().is_some() {
+            builder.static_row();
+        }
+        operations.try_for_each(|operation| operation.encode(builder, moment, binding))
+    }
+}

@@ -1,0 +1,404 @@
+//! What an INSERT, UPDATE or DELETE does to one column, and how that is encoded.
+//!
+//! A whole value is one cell. In a list, set, map or user type that is not frozen each element is a cell of its own,
+//! with a path: of a set the element, of a map the key, of a user type the field's number in two bytes, of a list
+//! sixteen bytes that sort as the elements stand. Setting such a column deletes what was there one microsecond before.
+
+use crate::base::ids::ColumnId;
+use crate::cql::ast;
+use crate::mutation::MutationBuilder;
+use crate::plan::ColumnSpec;
+use crate::plan::term::{Binding, Bound, Scope, Term, invalid};
+use crate::protocol::CqlError;
+use crate::schema::{Column, ColumnKind, Table};
+use crate::types::{CqlType, collection};
+
+use super::timing::Moment;
+
+/// The longest path of a cell: an element of a set, a key of a map.
+const PATH_BYTES_MAX: usize = 65_535;
+
+/// One change of one column.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    column: ColumnId,
+    ty: CqlType,
+    pub is_static: bool,
+    action: Action,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Set(Term),
+    /// `c = c + v`: elements go behind, or in.
+    Add(Term),
+    /// `l = v + l`
+    Prepend(Term),
+    /// `c = c - v`: of a set its elements, of a map its keys.
+    Remove(Term),
+    /// `m[k] = v`
+    SetElement(Term, Term),
+    SetField(u16, Term),
+    Delete,
+    /// `DELETE c[k]`
+    DeleteElement(Term),
+    DeleteField(u16),
+    /// A place in a list, which must be read to be found.
+    AtIndex(Term),
+    /// What else must be read first.
+    NeedsRead(&'static str),
+}
+
+impl Operation {
+    fn new(column: &Column, action: Action) -> Operation {
+        let is_static = column.kind == ColumnKind::Static;
+        Operation { column: column.id, ty: column.ty.clone(), is_static, action }
+    }
+
+    /// A column of an INSERT, or `SET c = v`.
+    pub fn set(
+        table: &Table,
+        column: &Column,
+        value: &ast::Term,
+        scope: &mut Scope<'_>,
+    ) -> Result<Operation, CqlError> {
+        let term = Term::prepare(value, &ColumnSpec::of_column(table, column), scope)?;
+        Operation::of_term(column, term)
+    }
+
+    /// The column is set to this term.
+    pub fn of_term(column: &Column, term: Term) -> Result<Operation, CqlError> {
+        if column.ty.is_counter() {
+            return Err(invalid(format!(
+                "Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)",
+                column.name
+            )));
+        }
+        Ok(Operation::new(column, Action::Set(term)))
+    }
+
+    /// An assignment of an UPDATE.
+    pub fn update(
+        table: &Table,
+        column: &Column,
+        assignment: &ast::Assignment,
+        is_conditional: bool,
+        scope: &mut Scope<'_>,
+    ) -> Result<Operation, CqlError> {
+        let spec = ColumnSpec::of_column(table, column);
+        let wrong =
+            |what: &str| Err(invalid(format!("Invalid operation ({assignment}) for {what} column {}", column.name)));
+        let is_frozen = column.ty.is_frozen();
+        let action = match (&assignment.operation, column.ty.unfrozen()) {
+            (ast::Operation::Set(value), _) => return Operation::set(table, column, value, scope),
+            (ast::Operation::Add(_) | ast::Operation::Subtract(_), CqlType::Tuple(_) | CqlType::Udt(_)) => {
+                return wrong("tuple");
+            }
+            (ast::Operation::Add(value) | ast::Operation::Subtract(value), CqlType::Counter) => {
+                Term::prepare(value, &spec, scope)?;
+                Action::NeedsRead("Writing counters")
+            }
+            // What is read for the conditions can be reckoned with.
+            (ast::Operation::Add(value) | ast::Operation::Subtract(value), ty)
+                if is_conditional && !ty.is_collection() =>
+            {
+                Term::prepare(value, &spec, scope)?;
+                Action::NeedsRead("Reckoning with a column's value")
+            }
+            (ast::Operation::Add(_) | ast::Operation::Subtract(_), ty) if !ty.is_collection() => {
+                return wrong("non counter");
+            }
+            (ast::Operation::Add(_) | ast::Operation::Subtract(_), _) if is_frozen => {
+                return wrong("frozen collection");
+            }
+            (ast::Operation::Add(value), CqlType::Map(..)) => Action::Add(
+                Term::prepare(value, &spec, scope)
+                    .map_err(|_| invalid(format!("Value for a map addition has to be a map, but was: '{value}'")))?,
+            ),
+            (ast::Operation::Add(value), _) => Action::Add(Term::prepare(value, &spec, scope)?),
+            (ast::Operation::Subtract(value), CqlType::Map(key, _)) => {
+                let keys = spec.renamed(spec.name.clone(), CqlType::set((**key).clone()));
+                Action::Remove(Term::prepare(value, &keys, scope).map_err(|_| {
+                    invalid(format!("Value for a map substraction has to be a set, but was: '{value}'"))
+                })?)
+            }
+            (ast::Operation::Subtract(value), CqlType::List(_)) => {
+                Term::prepare(value, &spec, scope)?;
+                Action::NeedsRead("Removing values from a list")
+            }
+            (ast::Operation::Subtract(value), _) => Action::Remove(Term::prepare(value, &spec, scope)?),
+            (ast::Operation::Prepend(value), ty) => {
+                let term = Term::prepare(value, &spec, scope)?;
+                match ty {
+                    CqlType::List(_) if is_frozen => return wrong("frozen list"),
+                    CqlType::List(_) => Action::Prepend(term),
+                    _ => return wrong("non list"),
+                }
+            }
+            (ast::Operation::SetElement { .. }, ty) if !ty.is_collection() => return wrong("non collection"),
+            (ast::Operation::SetElement { .. }, _) if is_frozen => return wrong("frozen collection"),
+            (ast::Operation::SetElement { key, value }, CqlType::Map(k, v)) => Action::SetElement(
+                Term::prepare(key, &spec.key_spec(k), scope)?,
+                Term::prepare(value, &spec.value_spec(v), scope)?,
+            ),
+            (ast::Operation::SetElement { key, value }, CqlType::List(element)) => {
+                let index = Term::prepare(key, &spec.index_spec(), scope)?;
+                Term::prepare(value, &spec.value_spec(element), scope)?;
+                Action::AtIndex(index)
+            }
+            (ast::Operation::SetElement { .. }, _) => return wrong("set"),
+            (ast::Operation::SetField { field, value }, CqlType::Udt(udt)) => {
+                if is_frozen {
+                    return wrong("frozen UDT");
+                }
+                let (at, ty) = field_of(column, udt, field)?;
+                let spec = spec.renamed(format!("{}.{field}", column.name), ty.clone());
+                Action::SetField(at, Term::prepare(value, &spec, scope)?)
+            }
+            (ast::Operation::SetField { .. }, _) => return wrong("non-UDT"),
+        };
+        Ok(Operation::new(column, action))
+    }
+
+    /// A column, or a part of one, that a DELETE names.
+    pub fn delete(
+        table: &Table,
+        column: &Column,
+        target: &ast::DeletionTarget,
+        scope: &mut Scope<'_>,
+    ) -> Result<Operation, CqlError> {
+        let spec = ColumnSpec::of_column(table, column);
+        let wrong = |what: &str| Err(invalid(format!("Invalid deletion operation for {what} column {}", column.name)));
+        let action = match (target, column.ty.unfrozen()) {
+            (ast::DeletionTarget::Column, CqlType::Counter) => Action::NeedsRead("Writing counters"),
+            (ast::DeletionTarget::Column, _) => Action::Delete,
+            (ast::DeletionTarget::Element(_), ty) if !ty.is_collection() => return wrong("non collection"),
+            (ast::DeletionTarget::Element(_), _) if column.ty.is_frozen() => return wrong("frozen collection"),
+            (ast::DeletionTarget::Element(key), CqlType::List(_)) => {
+                Action::AtIndex(Term::prepare(key, &spec.index_spec(), scope)?)
+            }
+            (ast::DeletionTarget::Element(key), CqlType::Set(element)) => {
+                Action::DeleteElement(Term::prepare(key, &spec.value_spec(element), scope)?)
+            }
+            (ast::DeletionTarget::Element(key), CqlType::Map(k, _)) => {
+                Action::DeleteElement(Term::prepare(key, &spec.key_spec(k), scope)?)
+            }
+            (ast::DeletionTarget::Element(_), _) => return wrong("non collection"),
+            (ast::DeletionTarget::Field(field), CqlType::Udt(udt)) => {
+                if column.ty.is_frozen() {
+                    return Err(invalid(format!("Frozen UDT column {} does not support field deletions", column.name)));
+                }
+                Action::DeleteField(field_of(column, udt, field)?.0)
+            }
+            (ast::DeletionTarget::Field(_), _) => return wrong("non-UDT"),
+        };
+        Ok(Operation::new(column, action))
+    }
+}
+
+fn field_of<'u>(
+    column: &Column,
+    udt: &'u crate::types::UdtType,
+    field: &ast::Ident,
+) -> Result<(u16, &'u CqlType), CqlError> {
+    let at = udt.field_index(field.as_str());
+    let found = at.and_then(|at| Some((u16::try_from(at).ok()?, &udt.fields.get(at)?.1)));
+    found.ok_or_else(|| invalid(format!("UDT column {} does not have a field named {field}", column.name)))
+}
+
+/// Encoding, within the row that the builder is in.
+impl Operation {
+    pub fn encode<'v>(
+        &'v self,
+        builder: &mut MutationBuilder<'_>,
+        moment: &Moment,
+        binding: &Binding<'v>,
+    ) -> Result<(), CqlError> {
+        let column = self.column;
+        match &self.action {
+            Action::Set(term) if self.ty.is_multi_cell() => {
+                let value = term.bind(binding)?;
+                if value.is_unset() {
+                    return Ok(());
+                }
+                if let Some(before) = moment.before() {
+                    builder.complex_deletion(column, before, moment.now_s);
+                }
+                self.add(value.bytes(), builder, moment, binding, Place::Behind)
+            }
+            Action::Set(term) => {
+                put(builder, column, None, moment, &term.bind(binding)?);
+                Ok(())
+            }
+            Action::Add(term) => self.add(term.bind(binding)?.bytes(), builder, moment, binding, Place::Behind),
+            Action::Prepend(term) => self.add(term.bind(binding)?.bytes(), builder, moment, binding, Place::Before),
+            Action::Remove(term) => {
+                for element in parts(term.ty(), term.bind(binding)?.bytes())? {
+                    builder.cell_tombstone(column, Some(element), moment.stamp, moment.now_s);
+                }
+                Ok(())
+            }
+            Action::SetElement(key, value) => {
+                let (key, value) = (key.bind(binding)?, value.bind(binding)?);
+                put(builder, column, Some(path_of(&key, "map key")?), moment, &value);
+                Ok(())
+            }
+            Action::SetField(at, value) => {
+                put(builder, column, Some(&at.to_be_bytes()), moment, &value.bind(binding)?);
+                Ok(())
+            }
+            Action::Delete if self.ty.is_multi_cell() => {
+                builder.complex_deletion(column, moment.stamp, moment.now_s);
+                Ok(())
+            }
+            Action::Delete => {
+                builder.cell_tombstone(column, None, moment.stamp, moment.now_s);
+                Ok(())
+            }
+            Action::DeleteElement(key) => {
+                let what = if matches!(self.ty, CqlType::Set(_)) { "set element" } else { "map key" };
+                let key = key.bind(binding)?;
+                builder.cell_tombstone(column, Some(path_of(&key, what)?), moment.stamp, moment.now_s);
+                Ok(())
+            }
+            Action::DeleteField(at) => {
+                builder.cell_tombstone(column, Some(&at.to_be_bytes()), moment.stamp, moment.now_s);
+                Ok(())
+            }
+            Action::AtIndex(index) => Err(match index.bind(binding)? {
+                Bound::Null => invalid("Invalid null value for list index"),
+                Bound::Unset => invalid("Invalid unset value for list index"),
+                Bound::Bytes(_) => {
+                    invalid("Setting or deleting an element of a list by its index is not supported yet")
+                }
+            }),
+            Action::NeedsRead(what) => Err(invalid(format!("{what} is not supported yet"))),
+        }
+    }
+
+    /// The elements of a value, each as a cell.
+    fn add(
+        &self,
+        value: Option<&[u8]>,
+        builder: &mut MutationBuilder<'_>,
+        moment: &Moment,
+        binding: &Binding<'_>,
+        place: Place,
+    ) -> Result<(), CqlError> {
+        let Some(value) = value else { return Ok(()) };
+        let (stamp, expiry, column) = (moment.stamp, moment.expiry, self.column);
+        match &self.ty {
+            CqlType::Set(_) => {
+                for element in parts(&self.ty, Some(value))? {
+                    builder.cell(column, Some(checked_path(element, "Set elements")?), stamp, expiry, &[]);
+                }
+            }
+            CqlType::Map(..) => {
+                let entries = collection::map_entries(&self.ty, value).map_err(|error| invalid(error.to_string()))?;
+                for (key, value) in entries {
+                    builder.cell(column, Some(checked_path(key, "Map keys")?), stamp, expiry, value);
+                }
+            }
+            CqlType::Udt(_) => {
+                let fields = collection::elements(&self.ty, value).map_err(|error| invalid(error.to_string()))?;
+                for (at, field) in (0u16..).zip(fields) {
+                    if let Some(field) = field {
+                        builder.cell(column, Some(&at.to_be_bytes()), stamp, expiry, field);
+                    }
+                }
+            }
+            _ => {
+                let elements: Vec<&[u8]> = parts(&self.ty, Some(value))?.collect();
+                let paths = ListPaths::take(elements.len() as u64, binding, place);
+                for (path, element) in paths.zip(elements) {
+                    builder.cell(column, Some(&path), stamp, expiry, element);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A cell with this value, or a tombstone where it is null; nothing where it is unset.
+fn put(builder: &mut MutationBuilder<'_>, column: ColumnId, path: Option<&[u8]>, moment: &Moment, value: &Bound<'_>) {
+    match value {
+        Bound::Bytes(bytes) => builder.cell(column, path, moment.stamp, moment.expiry, bytes),
+        Bound::Null => builder.cell_tombstone(column, path, moment.stamp, moment.now_s),
+        Bound::Unset => builder,
+    };
+}
+
+/// The elements of a list or set, none of them null.
+fn parts<'a>(ty: &CqlType, value: Option<&'a [u8]>) -> Result<impl Iterator<Item = &'a [u8]> + use<'a>, CqlError> {
+    let elements = value.map(|value| collection::elements(ty, value)).transpose();
+    let elements = elements.map_err(|error| invalid(error.to_string()))?;
+    if elements.clone().into_iter().flatten().any(|element| element.is_none()) {
+        return Err(invalid("null is not supported inside collections"));
+    }
+    Ok(elements.into_iter().flatten().flatten())
+}
+
+fn path_of<'a>(key: &'a Bound<'_>, what: &str) -> Result<&'a [u8], CqlError> {
+    match key {
+        Bound::Bytes(bytes) => checked_path(bytes, "Map keys"),
+        Bound::Null => Err(invalid(format!("Invalid null {what}"))),
+        Bound::Unset => Err(invalid(format!("Invalid unset {what}"))),
+    }
+}
+
+fn checked_path<'a>(path: &'a [u8], what: &str) -> Result<&'a [u8], CqlError> {
+    if path.len() > PATH_BYTES_MAX {
+        let got = path.len();
+        return Err(invalid(format!("{what} are limited to {PATH_BYTES_MAX} bytes but {got} bytes were provided")));
+    }
+    Ok(path)
+}
+
+/// On which side of a list's elements new ones go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Behind,
+    Before,
+}
+
+/// Microseconds since 1970 at 2010-01-01: what goes before others gets a time mirrored here, so that it is smaller
+/// than the times of all that went behind (Cassandra's `Lists.Prepender`).
+const MIRROR_US: i64 = 1_262_304_000_000_000;
+
+/// Paths of new list elements: time in microseconds, a number within the request, random bits; all of them so that
+/// paths sort as elements stand.
+struct ListPaths {
+    time_us: u64,
+    number: u32,
+    left: u64,
+    random: u32,
+}
+
+impl ListPaths {
+    fn take(count: u64, binding: &Binding<'_>, place: Place) -> ListPaths {
+        let context = binding.context();
+        let first = binding.take_numbers(count) as u32;
+        let (time_us, number) = match place {
+            Place::Behind => (context.now_us, first),
+            // Later statements of the request go before earlier ones, but each keeps its own order.
+            Place::Before => (2 * MIRROR_US - context.now_us, u32::MAX - first - (count as u32)),
+        };
+        // The sign bit flipped, so that times before 1970 sort first.
+        let time_us = time_us.cast_unsigned() ^ (1 << 63);
+        ListPaths { time_us, number, left: count, random: context.random[0] as u32 }
+    }
+}
+
+impl Iterator for ListPaths {
+    type Item = [u8; 16];
+
+    fn next(&mut self) -> Option<[u8; 16]> {
+        self.left = self.left.checked_sub(1)?;
+        let mut path = [0; 16];
+        path[..8].copy_from_slice(&self.time_us.to_be_bytes());
+        path[8..12].copy_from_slice(&self.number.to_be_bytes());
+        path[12..].copy_from_slice(&self.random.to_be_bytes());
+        self.number = self.number.wrapping_add(1);
+        Some(path)
+    }
+}
