@@ -100,6 +100,7 @@ impl Call {
                 warnings.extend_from_slice(&write.warnings);
                 router.write(write).await.map(|()| Outcome::Void)
             }
+            Plan::Read(_) => Err(CqlError::invalid("SELECT is not supported yet")),
             Plan::Ddl => self.ddl(&statement, warnings).await,
             Plan::Truncate(table) => router.truncate(table.id).await.map(|()| Outcome::Void),
             Plan::Use(keyspace) => {
