@@ -328,7 +328,7 @@ impl fmt::Display for CqlType {
                 f.write_str(">>")
             }
             CqlType::Udt(udt) => f.write_str(&quote_name(&udt.name)),
-            CqlType::Vector(element, dimensions) => write!(f, "vector<{element}, {dimensions}>"),
+            CqlType::Vector(element, dimensions) => write!(f, "vector<{}, {dimensions}>", element.unfrozen()),
             CqlType::Frozen(inner) => write!(f, "frozen<{inner}>"),
             CqlType::Custom(class) => write!(f, "'{class}'"),
             native => f.write_str(native.native_name().unwrap_or("empty")),

@@ -166,7 +166,7 @@ mod tests {
             "addr",
             "\"Odd \"\"name\"",
             "vector<float, 3>",
-            "map<duration, vector<frozen<list<int>>, 2>>",
+            "map<duration, vector<list<int>, 2>>",
             "'org.example.Unknown'",
             "empty",
         ] {
