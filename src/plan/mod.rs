@@ -2,6 +2,7 @@
 
 pub mod data_type;
 pub mod ddl;
+pub mod describe;
 pub mod functions;
 pub mod markers;
 pub mod names;
