@@ -112,6 +112,10 @@ impl Router {
         self.schema.borrow().clone()
     }
 
+    pub fn io(&self) -> &Io {
+        &self.io
+    }
+
     pub fn shard(&self) -> &Rc<Shard> {
         &self.shard
     }

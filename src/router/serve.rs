@@ -126,7 +126,11 @@ impl Router {
     fn pass_above(&self, request: Request) -> Result<Reply, CqlError> {
         let above = self.above.borrow().clone();
         let Some(above) = above else {
-            return Err(CqlError::is_bootstrapping("this shard does not serve clients yet"));
+            return match request {
+                // Nobody is connected whom this concerns.
+                Request::SchemaEvent(_) | Request::Prepare { .. } | Request::Shutdown => Ok(Reply::Done),
+                _ => Err(CqlError::is_bootstrapping("this shard does not serve clients yet")),
+            };
         };
         match request {
             Request::Connection(accepted) => above.connection(accepted),

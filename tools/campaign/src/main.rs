@@ -7,6 +7,7 @@ mod clients;
 mod outcome;
 mod scratch;
 mod server;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -23,11 +24,14 @@ struct Arguments {
 enum Campaign {
     /// Stock clients, unmodified and of pinned versions, each against a fresh server.
     Clients(clients::Arguments),
+    /// The engine in one thread under faults by seed: crashes, torn sectors, failed syncs, full disks, clock jumps.
+    Sim(sim::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().campaign {
         Campaign::Clients(arguments) => clients::run(&arguments),
+        Campaign::Sim(arguments) => sim::run(&arguments),
     };
     outcome.finish()
 }

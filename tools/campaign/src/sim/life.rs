@@ -1,0 +1,326 @@
+//! One life of the simulated node: it boots, workers write and read, and it ends by a crash, a kill or a clean stop.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use helenus::base::ids::Token;
+use helenus::base::plants::Planted;
+use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
+use helenus::io::sim::{Halted, Simulation};
+use helenus::io::{Io, TaskClass};
+use helenus::plan::system_rows::LocalInfo;
+use helenus::router::message::{Message, Operation};
+use helenus::router::{Router, Timeouts};
+use helenus::schema::Table;
+use helenus::server::boot::{NodeConfig, boot};
+
+use super::model::{Model, Op, State};
+use super::random::Random;
+use super::table::{CREATE_KEYSPACE, CREATE_TABLE, read_of, scan_of, take_rows, write_of};
+
+/// Workers that write at once, each its own partitions.
+pub const WORKERS: i32 = 3;
+/// Partitions of each worker.
+const PARTITIONS: i32 = 3;
+/// Clustering keys of each partition.
+const CLUSTERINGS: u64 = 12;
+
+/// What outlives the node: the models, and what was counted.
+pub struct World {
+    pub models: Vec<RefCell<Model>>,
+    pub operations: Cell<u64>,
+    next_value: Cell<i32>,
+    /// The first violation.
+    pub violation: RefCell<Option<String>>,
+}
+
+impl World {
+    pub fn new() -> Rc<Self> {
+        Rc::new(World {
+            models: (0..WORKERS).map(|_| RefCell::default()).collect(),
+            operations: Cell::new(0),
+            next_value: Cell::new(0),
+            violation: RefCell::default(),
+        })
+    }
+
+    fn violate(&self, what: String) {
+        self.violation.borrow_mut().get_or_insert(what);
+    }
+
+    fn value(&self) -> i32 {
+        self.next_value.set(self.next_value.get() + 1);
+        self.next_value.get()
+    }
+}
+
+/// The worker that owns a partition.
+fn worker_of(k: i32) -> usize {
+    usize::try_from(k / PARTITIONS).expect("partitions are not negative")
+}
+
+/// A started node.
+pub struct Node {
+    pub shards: u16,
+    routers: Rc<RefCell<Vec<Rc<Router>>>>,
+    failed: Rc<RefCell<Option<String>>>,
+}
+
+pub fn config(mode: SyncMode, planted: Planted) -> NodeConfig {
+    let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
+    let patience = Duration::from_secs(30);
+    NodeConfig {
+        data_dir: PathBuf::from("/data"),
+        cluster_name: "Simulated".into(),
+        log: LogConfig { segment_bytes: 256 << 10, total_bytes: 1 << 20, mode, planted, ..LogConfig::default() },
+        damage: DamagePolicy::Refuse,
+        memtable_bytes: 64 << 20,
+        cache_bytes: 1 << 20,
+        disk_reserve_bytes: 0,
+        compact: true,
+        timeouts: Timeouts { read: patience, range: patience, write: patience, truncate: patience, operation: patience },
+        local: LocalInfo {
+            cluster_name: String::new(),
+            data_center: String::new(),
+            rack: String::new(),
+            host_id: [0; 16],
+            tokens: vec![Token(0)],
+            generation: 0,
+            listen_address: loopback,
+            broadcast_address: loopback,
+            storage_port: 7000,
+            rpc_address: loopback,
+            rpc_port: 9042,
+        },
+        num_tokens: 1,
+        planted,
+    }
+}
+
+impl Node {
+    /// Starts a node and runs it until every shard serves. An error where it could not start.
+    pub fn start(sim: &Simulation, shards: u16, config: &NodeConfig) -> Result<Node, String> {
+        let routers: Rc<RefCell<Vec<Rc<Router>>>> = Rc::default();
+        let failed: Rc<RefCell<Option<String>>> = Rc::default();
+        let (started, gone, config) = (routers.clone(), failed.clone(), config.clone());
+        sim.start::<Message, _, _>(shards, move |io, mesh| {
+            let (started, gone, config) = (started.clone(), gone.clone(), config.clone());
+            async move {
+                match boot(io.clone(), mesh, &config).await {
+                    Ok(booted) => {
+                        io.spawn(TaskClass::Foreground, booted.router.clone().run(booted.early));
+                        started.borrow_mut().push(booted.router.clone());
+                        booted.router.closed().await;
+                    }
+                    Err(error) => drop(gone.borrow_mut().get_or_insert(error.to_string())),
+                }
+            }
+        });
+        let node = Node { shards, routers, failed };
+        let up = sim.run_until(|| node.is_up() || node.failed.borrow().is_some());
+        match (up, node.failed.borrow().clone()) {
+            (Ok(()), None) => Ok(()),
+            (Ok(()), Some(reason)) => Err(reason),
+            (Err(halted), _) => Err(halted.to_string()),
+        }?;
+        Ok(node)
+    }
+
+    fn is_up(&self) -> bool {
+        self.routers.borrow().len() == usize::from(self.shards)
+    }
+
+    fn router(&self, random: &mut Random) -> Rc<Router> {
+        random.pick(&self.routers.borrow()).clone()
+    }
+}
+
+/// The table under test, as this router knows it.
+fn table(router: &Router) -> Option<Rc<Table>> {
+    router.schema().table("sim", "t").cloned()
+}
+
+/// Makes keyspace and table where they are not there.
+pub fn create(sim: &Simulation, node: &Node) -> Result<(), String> {
+    let router = node.routers.borrow()[0].clone();
+    let made = sim.run_on_node(|_| async move {
+        for text in [CREATE_KEYSPACE, CREATE_TABLE] {
+            match router.ddl(text, None).await {
+                Ok(_) => {}
+                Err(error) if error.message().contains("already exists") => {}
+                Err(error) => return Err(error.message().to_owned()),
+            }
+        }
+        Ok(())
+    });
+    made.map_err(|halted| halted.to_string())?
+}
+
+/// Starts the workers, the operator and the one who changes the schema. They run until the node ends or `operations`
+/// are done.
+pub fn start_work(sim: &Simulation, node: &Node, world: &Rc<World>, random: &mut Random, operations: u64) {
+    let until = world.operations.get() + operations;
+    for worker in 0..WORKERS {
+        let (router, world, random) = (node.router(random), world.clone(), Random::new(random.next()));
+        let routers = node.routers.clone();
+        let io = router_io(sim, &router);
+        io.spawn(TaskClass::Foreground, work(routers, world, worker, random, until));
+    }
+    let (router, random) = (node.router(random), Random::new(random.next()));
+    let io = router_io(sim, &router);
+    io.clone().spawn(TaskClass::Foreground, operate(io, router, world.clone(), random, until));
+}
+
+/// The `io` of the shard that a router serves.
+fn router_io(_sim: &Simulation, router: &Rc<Router>) -> Io {
+    router.io().clone()
+}
+
+/// One worker: writes and reads its own partitions, one operation at a time, through any shard.
+async fn work(
+    routers: Rc<RefCell<Vec<Rc<Router>>>>,
+    world: Rc<World>,
+    worker: i32,
+    mut random: Random,
+    until: u64,
+) {
+    // All calls of a worker go through the router of the shard that its task runs on: a router belongs to its shard.
+    let router = routers.borrow()[usize::try_from(worker).expect("small") % routers.borrow().len()].clone();
+    while world.operations.get() < until && world.violation.borrow().is_none() {
+        world.operations.set(world.operations.get() + 1);
+        let Some(table) = table(&router) else { return };
+        if random.one_in(4) {
+            check_partition(&router, &table, &world, worker, &mut random).await;
+            continue;
+        }
+        let model = &world.models[usize::try_from(worker).expect("small")];
+        if model.borrow().is_too_doubtful() {
+            return;
+        }
+        let op = next_op(&world, worker, &mut random);
+        // In doubt until the answer, so that a crash at any moment finds the model right.
+        let before = model.borrow().clone();
+        model.borrow_mut().doubtful(&op);
+        let now_s = router.context().now_us.div_euclid(1_000_000) - 1;
+        if router.write(write_of(&table, &op, now_s)).await.is_ok() {
+            *model.borrow_mut() = before;
+            model.borrow_mut().acknowledged(&op);
+        }
+    }
+}
+
+fn next_op(world: &World, worker: i32, random: &mut Random) -> Op {
+    let mut k = || worker * PARTITIONS + i32::try_from(random.below(PARTITIONS as u64)).expect("small");
+    let (first, second) = (k(), k());
+    let mut c = || i32::try_from(random.below(CLUSTERINGS)).expect("small");
+    let (from, to) = (c(), c());
+    match random.below(20) {
+        0 => Op::DeletePartition(first),
+        1 | 2 => Op::DeleteRange(first, from.min(to), from.max(to)),
+        3..=5 => Op::DeleteRow(first, from),
+        6..=8 if first != second => {
+            let value = world.value();
+            Op::Put(vec![((first, from), value), ((second, to), value)])
+        }
+        9 | 10 if from != to => {
+            let value = world.value();
+            Op::Put(vec![((first, from), value), ((first, to), value)])
+        }
+        _ => Op::Put(vec![((first, from), world.value())]),
+    }
+}
+
+async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, worker: i32, random: &mut Random) {
+    let k = worker * PARTITIONS + i32::try_from(random.below(PARTITIONS as u64)).expect("small");
+    let mut command = read_of(table, k, random.one_in(2), 1 + random.below(6));
+    let mut read = State::new();
+    loop {
+        // A read may fail while the disk does; it may never be wrong.
+        let Ok(page) = router.read(table, command.clone()).await else { return };
+        if let Err(what) = take_rows(table, &page, &mut read) {
+            return world.violate(what);
+        }
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => break,
+        }
+    }
+    let model = world.models[usize::try_from(worker).expect("small")].borrow();
+    if !model.allows_partition(k, &read) {
+        world.violate(format!("partition {k} while running: {}", model.nearest(&read)));
+    }
+}
+
+/// The operator: flushes, compactions, schema changes beside the writes.
+async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut random: Random, until: u64) {
+    let mut has_extra = router.schema().table("sim", "t").is_some_and(|table| table.column("x").is_some());
+    while world.operations.get() < until && world.violation.borrow().is_none() {
+        io.sleep(Duration::from_micros(100 + random.below(20_000))).await;
+        world.operations.set(world.operations.get() + 1);
+        let operation = match random.below(8) {
+            0..=3 => Operation::Flush { keyspace: Some("sim".into()), tables: vec![] },
+            4 | 5 => Operation::Compact { keyspace: Some("sim".into()), tables: vec![] },
+            _ => {
+                let text = if has_extra { "ALTER TABLE sim.t DROP x" } else { "ALTER TABLE sim.t ADD x int" };
+                if router.ddl(text, None).await.is_ok() {
+                    has_extra = !has_extra;
+                }
+                continue;
+            }
+        };
+        // What fails here fails because the disk does: the checks tell whether it did harm.
+        let _ = router.operate_everywhere(operation).await;
+    }
+}
+
+/// Truncates, with no worker at work.
+pub fn truncate(sim: &Simulation, node: &Node, world: &Rc<World>) -> Result<(), Halted> {
+    let router = node.routers.borrow()[0].clone();
+    let world = world.clone();
+    sim.run_on_node(|_| async move {
+        let Some(table) = table(&router) else { return };
+        world.models.iter().for_each(|model| model.borrow_mut().doubtful(&Op::Truncate));
+        if router.truncate(table.id).await.is_ok() {
+            world.models.iter().for_each(|model| model.borrow_mut().acknowledged(&Op::Truncate));
+        }
+    })
+}
+
+/// Reads everything, checks it, and takes it as what is there. An error is a violation.
+pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u64) -> Result<(), String> {
+    let router = node.routers.borrow()[0].clone();
+    let read = sim.run_on_node(|_| async move {
+        let Some(table) = table(&router) else { return Err("the table is gone".to_owned()) };
+        let mut command = scan_of(&table, page_rows);
+        let mut read = State::new();
+        loop {
+            let page = router.read(&table, command.clone()).await.map_err(|error| error.message().to_owned())?;
+            take_rows(&table, &page, &mut read)?;
+            match page.resume {
+                Some(resume) => command.resume = Some(resume),
+                None => return Ok(read),
+            }
+        }
+    });
+    let read = read.map_err(|halted| halted.to_string())??;
+    for (worker, model) in world.models.iter().enumerate() {
+        let part: State = read.iter().filter(|((k, _), _)| worker_of(*k) == worker).map(|(key, v)| (*key, *v)).collect();
+        if !model.borrow().allows(&part) {
+            return Err(format!("worker {worker}: {}", model.borrow().nearest(&part)));
+        }
+        model.borrow_mut().settle(part);
+    }
+    Ok(())
+}
+
+/// Stops cleanly: every shard closes its log.
+pub fn stop(sim: &Simulation, node: &Node) -> Result<(), String> {
+    let routers = node.routers.borrow().clone();
+    for router in routers {
+        let closed = sim.run_on_node(|_| async move { router.shard().close().await });
+        closed.map_err(|halted| halted.to_string())?.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! `sim`: the whole engine in one thread under faults by seed.
+//!
+//! A seed is at least 500 operations of several workers on 1 to 4 shards, with flushes, compactions and schema changes,
+//! over three crashes and a restart under another shard count. After every restart all rows are read: what was
+//! acknowledged is there, what was deleted is not, a batch is whole or not at all, and recovering twice gives the same.
+
+mod life;
+mod model;
+mod random;
+mod table;
+
+use std::time::{Duration, Instant};
+
+use helenus::base::plants::{Plant, Planted};
+use helenus::commitlog::SyncMode;
+use helenus::io::sim::{Faults, Simulation};
+
+use self::life::{Node, World, check_all, config, create, start_work, stop, truncate};
+use self::random::Random;
+use crate::outcome::Outcome;
+
+/// Lives of the node in a seed; the last ends with the seed.
+const LIVES: u64 = 4;
+/// Operations in each life.
+const OPERATIONS_A_LIFE: u64 = 130;
+/// Starts that may fail by a fault before one without faults must succeed.
+const FAULTY_STARTS_MAX: u32 = 2;
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Seeds to run
+    #[arg(long, default_value_t = 1000)]
+    rounds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Plant a bug and stop at the seed that catches it: needs the feature `plants`
+    #[arg(long, value_enum)]
+    plant: Option<PlantName>,
+    /// Plant every bug in turn
+    #[arg(long, conflicts_with = "plant")]
+    plants: bool,
+    /// Run each seed twice and compare the traces
+    #[arg(long)]
+    twice: bool,
+}
+
+/// The bugs by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PlantName {
+    AcknowledgeBeforeSync,
+    AcknowledgeOutOfOrder,
+    AcceptStaleRecords,
+    ReleaseBeforeFlush,
+    ReplayFlushed,
+    SkipDirectorySync,
+}
+
+impl PlantName {
+    const ALL: [PlantName; 6] = [
+        PlantName::AcknowledgeBeforeSync,
+        PlantName::AcknowledgeOutOfOrder,
+        PlantName::AcceptStaleRecords,
+        PlantName::ReleaseBeforeFlush,
+        PlantName::ReplayFlushed,
+        PlantName::SkipDirectorySync,
+    ];
+
+    fn plant(self) -> Plant {
+        match self {
+            PlantName::AcknowledgeBeforeSync => Plant::AcknowledgeBeforeSync,
+            PlantName::AcknowledgeOutOfOrder => Plant::AcknowledgeOutOfOrder,
+            PlantName::AcceptStaleRecords => Plant::AcceptStaleRecords,
+            PlantName::ReleaseBeforeFlush => Plant::ReleaseBeforeFlush,
+            PlantName::ReplayFlushed => Plant::ReplayFlushed,
+            PlantName::SkipDirectorySync => Plant::SkipDirectorySync,
+        }
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    let mut outcome = Outcome::new("sim");
+    if (arguments.plants || arguments.plant.is_some()) && !cfg!(feature = "plants") {
+        outcome.fail("this build has no planted faults", "cargo run --release -p helenus-campaign --features plants -- sim --plants");
+        return outcome;
+    }
+    let wanted: Vec<PlantName> =
+        if arguments.plants { PlantName::ALL.to_vec() } else { arguments.plant.into_iter().collect() };
+    if wanted.is_empty() {
+        run_seeds(arguments, &mut outcome);
+    }
+    for plant in wanted {
+        catch(arguments, plant, &mut outcome);
+    }
+    outcome
+}
+
+/// Every seed must pass.
+fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
+    let began = Instant::now();
+    let (mut operations, mut done) = (0, 0);
+    for seed in arguments.seed..arguments.seed.saturating_add(arguments.rounds) {
+        let ran = run_seed(seed, Planted::default());
+        operations += ran.operations;
+        done += 1;
+        if let Some(what) = ran.violation {
+            outcome.fail(format!("seed {seed}: {what}"), format!("helenus-campaign sim --rounds 1 --seed {seed}"));
+            break;
+        }
+        if arguments.twice && run_seed(seed, Planted::default()).trace != ran.trace {
+            outcome.fail(
+                format!("seed {seed} gives two traces"),
+                format!("helenus-campaign sim --rounds 1 --seed {seed} --twice"),
+            );
+            break;
+        }
+    }
+    outcome.figure("seeds", done);
+    outcome.figure("operations", operations);
+    outcome.figure("seconds", began.elapsed().as_secs());
+}
+
+/// Some seed must catch the bug.
+fn catch(arguments: &Arguments, plant: PlantName, outcome: &mut Outcome) {
+    for number in 0..arguments.rounds {
+        let seed = arguments.seed.saturating_add(number);
+        if let Some(what) = run_seed(seed, Planted(Some(plant.plant()))).violation {
+            eprintln!("{plant:?} is caught by seed {seed}, the {}th: {what}", number + 1);
+            outcome.figure(&format!("{plant:?}"), number + 1);
+            return;
+        }
+    }
+    outcome.fail(
+        format!("{plant:?} is not caught within {} seeds", arguments.rounds),
+        format!("helenus-campaign sim --plants --rounds {} --seed {}", arguments.rounds, arguments.seed),
+    );
+}
+
+/// What a seed came to.
+struct Ran {
+    violation: Option<String>,
+    operations: u64,
+    trace: u64,
+}
+
+fn run_seed(seed: u64, planted: Planted) -> Ran {
+    let mut random = Random::new(seed);
+    let sim = Simulation::new(seed, Faults::NONE);
+    let world = World::new();
+    let violation = lives(&sim, &world, &mut random, planted).err();
+    Ran { violation, operations: world.operations.get(), trace: sim.trace_hash() }
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The power goes: what is not synced is lost, torn or reordered.
+    Crash,
+    /// Only the process goes: what was written stays.
+    Kill,
+    Clean,
+}
+
+fn lives(sim: &Simulation, world: &std::rc::Rc<World>, random: &mut Random, planted: Planted) -> Result<(), String> {
+    let group = SyncMode::Group { window: Duration::from_millis(5) };
+    let periodic = SyncMode::Periodic { period: Duration::from_millis(200) };
+    let mode = *random.pick(&[SyncMode::Batch, group, periodic]);
+    let config = config(mode, planted);
+    let faults = Faults { reset_ppm: 0, ..Faults::seeded(random.next()) };
+    let mut shards = 1 + u16::try_from(random.below(4)).expect("small");
+    for life in 0..LIVES {
+        let node = start(sim, &mut shards, &config, faults, life, random)?;
+        sim.set_faults(Faults::NONE);
+        check_all(sim, &node, world, 1 + random.below(20)).map_err(|what| format!("life {life}: {what}"))?;
+        sim.set_faults(faults);
+        let ended = live(sim, &node, world, random);
+        if let Some(what) = world.violation.borrow_mut().take() {
+            return Err(format!("life {life}: {what}"));
+        }
+        ended.map_err(|what| format!("life {life}: {what}"))?;
+        end(sim, &node, random, mode);
+        if life == LIVES / 2 {
+            shards = 1 + (shards + u16::try_from(random.below(3)).expect("small")) % 4;
+        }
+    }
+    sim.set_faults(Faults::NONE);
+    for again in 0..2 {
+        let node = Node::start(sim, shards, &config).map_err(|reason| format!("the last start failed: {reason}"))?;
+        check_all(sim, &node, world, 7).map_err(|what| format!("recovery {again} at the end: {what}"))?;
+        sim.crash();
+    }
+    Ok(())
+}
+
+/// Starts the node. Under faults a start may fail; without, it may not.
+fn start(
+    sim: &Simulation,
+    shards: &mut u16,
+    config: &helenus::server::boot::NodeConfig,
+    faults: Faults,
+    life: u64,
+    random: &mut Random,
+) -> Result<Node, String> {
+    if life > 0 {
+        for _ in 0..random.below(u64::from(FAULTY_STARTS_MAX) + 1) {
+            sim.set_faults(faults);
+            if let Ok(node) = Node::start(sim, *shards, config) {
+                return Ok(node);
+            }
+            sim.crash();
+            *shards = 1 + u16::try_from(random.below(4)).expect("small");
+        }
+    }
+    sim.set_faults(Faults::NONE);
+    let node = Node::start(sim, *shards, config).map_err(|reason| format!("life {life}: it does not start: {reason}"))?;
+    if life == 0 {
+        create(sim, &node).map_err(|reason| format!("life {life}: {reason}"))?;
+    }
+    Ok(node)
+}
+
+/// Runs workers until their operations are done or something ends the life earlier.
+fn live(
+    sim: &Simulation,
+    node: &Node,
+    world: &std::rc::Rc<World>,
+    random: &mut Random,
+) -> Result<(), String> {
+    let until = world.operations.get() + OPERATIONS_A_LIFE;
+    let short = random.one_in(8);
+    if short {
+        sim.disk().set_capacity_bytes(sim.disk().used_bytes() + random.below(1 << 20));
+    }
+    start_work(sim, node, world, random, OPERATIONS_A_LIFE);
+    let cut = if random.one_in(2) { Some(world.operations.get() + random.below(OPERATIONS_A_LIFE)) } else { None };
+    let began = sim.now_ns();
+    let patience_ns = 120_000_000_000;
+    let ran = sim.run_until(|| {
+        let operations = world.operations.get();
+        operations >= until
+            || cut.is_some_and(|cut| operations >= cut)
+            || world.violation.borrow().is_some()
+            || sim.now_ns() > began + patience_ns
+    });
+    if short {
+        sim.disk().set_capacity_bytes(u64::MAX);
+    }
+    match ran {
+        Ok(()) => {}
+        Err(helenus::io::sim::Halted::Crashed { .. } | helenus::io::sim::Halted::FailStop { .. }) => return Ok(()),
+        Err(halted) => return Err(halted.to_string()),
+    }
+    if sim.is_running() && cut.is_none() && random.one_in(6) && world.violation.borrow().is_none() {
+        let _ = sim.run_for(Duration::from_secs(40));
+        let _ = truncate(sim, node, world);
+    }
+    Ok(())
+}
+
+fn end(sim: &Simulation, node: &Node, random: &mut Random, mode: SyncMode) {
+    // What `periodic` acknowledged survives the process, and the power's going only once it was synced.
+    let ends: &[End] = match mode {
+        SyncMode::Periodic { .. } => &[End::Kill, End::Kill, End::Clean],
+        _ => &[End::Crash, End::Crash, End::Crash, End::Kill, End::Clean],
+    };
+    if !sim.is_running() {
+        return;
+    }
+    match random.pick(ends) {
+        End::Crash => sim.crash(),
+        End::Kill => sim.kill(),
+        End::Clean => {
+            let _ = sim.run_for(Duration::from_secs(40));
+            let stopped = sim.is_running() && stop(sim, node).is_ok();
+            if stopped && !matches!(mode, SyncMode::Periodic { .. }) {
+                sim.crash();
+            } else {
+                sim.kill();
+            }
+        }
+    }
+}
