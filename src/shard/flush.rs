@@ -79,12 +79,7 @@ impl Shard {
         let name = self.sstable_name(id);
         let path = self.config.sstables_dir.join(&name);
         let turn = self.flush_turn.acquire(1).await;
-        let written = self.write_memtable(&path, id, store, &frozen.memtable).await;
-        if let Err(error) = written {
-            // What was begun is removed, so that the next try finds room and the name free.
-            let _ = self.io.remove_file(&path).await;
-            return Err(error);
-        }
+        self.write_memtable(&path, id, store, &frozen.memtable).await?;
         self.sync_sstables_dir().await?;
         drop(turn);
         let reader = Rc::new(Reader::open(&self.io, id, &path, &table).await.map_err(sstable_error)?);
@@ -119,23 +114,16 @@ impl Shard {
     ) -> Result<(), ShardError> {
         let options = WriterOptions::of_table(&store.table(), id, IoClass::Flush, memtable.stats().partitions);
         let mut writer = Writer::create(&self.io, path, options).await.map_err(sstable_error)?;
-        let all = [Slice::all()];
-        for partition in memtable.partitions_from(PartitionBound::Start) {
-            let mut cursor = partition.cursor(&all, false);
-            writer.begin_partition(&cursor.start().map_err(stop_error)?);
-            while let Some(fragment) = cursor.next().map_err(stop_error)? {
-                writer.fragment(&fragment);
-                if writer.wants_settle() {
-                    writer.settle().await.map_err(sstable_error)?;
+        match fill(&mut writer, memtable).await {
+            Ok(()) => writer.finish().await.map(|_| ()).map_err(sstable_error),
+            Err(error) => {
+                // The next try finds the room again.
+                if let Err(left) = writer.abandon().await {
+                    tracing::warn!(path = %path.display(), error = %left, "a part of a flush stays until the next start");
                 }
-            }
-            writer.end_partition();
-            if writer.wants_settle() {
-                writer.settle().await.map_err(sstable_error)?;
+                Err(error)
             }
         }
-        writer.finish().await.map_err(sstable_error)?;
-        Ok(())
     }
 
     /// Tells the log, once it is open, what a flush made durable.
@@ -194,6 +182,26 @@ impl Shard {
         self.io.spawn(TaskClass::Compaction, self.clone().run_compactions());
         self.io.spawn(TaskClass::Flush, self.clone().run_disk_watch());
     }
+}
+
+/// Writes every partition of a memtable.
+async fn fill(writer: &mut Writer, memtable: &Memtable) -> Result<(), ShardError> {
+    let all = [Slice::all()];
+    for partition in memtable.partitions_from(PartitionBound::Start) {
+        let mut cursor = partition.cursor(&all, false);
+        writer.begin_partition(&cursor.start().map_err(stop_error)?);
+        while let Some(fragment) = cursor.next().map_err(stop_error)? {
+            writer.fragment(&fragment);
+            if writer.wants_settle() {
+                writer.settle().await.map_err(sstable_error)?;
+            }
+        }
+        writer.end_partition();
+        if writer.wants_settle() {
+            writer.settle().await.map_err(sstable_error)?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn sstable_error(error: SSTableError) -> ShardError {

@@ -80,7 +80,13 @@ pub fn config(mode: SyncMode, planted: Planted) -> NodeConfig {
         cache_bytes: 1 << 20,
         disk_reserve_bytes: 0,
         compact: true,
-        timeouts: Timeouts { read: patience, range: patience, write: patience, truncate: patience, operation: patience },
+        timeouts: Timeouts {
+            read: patience,
+            range: patience,
+            write: patience,
+            truncate: patience,
+            operation: patience,
+        },
         local: LocalInfo {
             cluster_name: String::new(),
             data_center: String::new(),
@@ -179,13 +185,7 @@ fn router_io(_sim: &Simulation, router: &Rc<Router>) -> Io {
 }
 
 /// One worker: writes and reads its own partitions, one operation at a time, through any shard.
-async fn work(
-    routers: Rc<RefCell<Vec<Rc<Router>>>>,
-    world: Rc<World>,
-    worker: i32,
-    mut random: Random,
-    until: u64,
-) {
+async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i32, mut random: Random, until: u64) {
     // All calls of a worker go through the router of the shard that its task runs on: a router belongs to its shard.
     let router = routers.borrow()[usize::try_from(worker).expect("small") % routers.borrow().len()].clone();
     while world.operations.get() < until && world.violation.borrow().is_none() {
@@ -249,7 +249,8 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
     }
     let model = world.models[usize::try_from(worker).expect("small")].borrow();
     if !model.allows_partition(k, &read) {
-        world.violate(format!("partition {k} while running: {}", model.nearest(&read)));
+        let how = format!("{}, in pages of {} rows", if command.reversed { "descending" } else { "ascending" }, command.limits.rows);
+        world.violate(format!("partition {k} while running, {how}: {}", model.nearest_partition(k, &read)));
     }
 }
 
@@ -306,7 +307,8 @@ pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u6
     });
     let read = read.map_err(|halted| halted.to_string())??;
     for (worker, model) in world.models.iter().enumerate() {
-        let part: State = read.iter().filter(|((k, _), _)| worker_of(*k) == worker).map(|(key, v)| (*key, *v)).collect();
+        let part: State =
+            read.iter().filter(|((k, _), _)| worker_of(*k) == worker).map(|(key, v)| (*key, *v)).collect();
         if !model.borrow().allows(&part) {
             return Err(format!("worker {worker}: {}", model.borrow().nearest(&part)));
         }

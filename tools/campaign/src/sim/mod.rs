@@ -81,7 +81,10 @@ impl PlantName {
 pub fn run(arguments: &Arguments) -> Outcome {
     let mut outcome = Outcome::new("sim");
     if (arguments.plants || arguments.plant.is_some()) && !cfg!(feature = "plants") {
-        outcome.fail("this build has no planted faults", "cargo run --release -p helenus-campaign --features plants -- sim --plants");
+        outcome.fail(
+            "this build has no planted faults",
+            "cargo run --release -p helenus-campaign --features plants -- sim --plants",
+        );
         return outcome;
     }
     let wanted: Vec<PlantName> =
@@ -212,7 +215,8 @@ fn start(
         }
     }
     sim.set_faults(Faults::NONE);
-    let node = Node::start(sim, *shards, config).map_err(|reason| format!("life {life}: it does not start: {reason}"))?;
+    let node =
+        Node::start(sim, *shards, config).map_err(|reason| format!("life {life}: it does not start: {reason}"))?;
     if life == 0 {
         create(sim, &node).map_err(|reason| format!("life {life}: {reason}"))?;
     }
@@ -220,12 +224,7 @@ fn start(
 }
 
 /// Runs workers until their operations are done or something ends the life earlier.
-fn live(
-    sim: &Simulation,
-    node: &Node,
-    world: &std::rc::Rc<World>,
-    random: &mut Random,
-) -> Result<(), String> {
+fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, random: &mut Random) -> Result<(), String> {
     let until = world.operations.get() + OPERATIONS_A_LIFE;
     let short = random.one_in(8);
     if short {

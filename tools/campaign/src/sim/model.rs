@@ -88,6 +88,12 @@ impl Model {
         self.possible = vec![read];
     }
 
+    /// The same as `nearest` for one partition.
+    pub fn nearest_partition(&self, k: i32, read: &State) -> String {
+        let possible = self.possible.iter().map(|state| partition(state, k).map(|(key, v)| (*key, *v)).collect());
+        Model { possible: possible.collect() }.nearest(read)
+    }
+
     /// The state that differs least from `read`, for the report of a violation.
     pub fn nearest(&self, read: &State) -> String {
         let distance = |state: &&State| {
@@ -103,9 +109,11 @@ impl Model {
                 Some(_) => {}
             }
         }
-        said.extend(read.iter().filter(|(key, _)| !nearest.contains_key(key)).map(|(key, value)| {
-            format!("{key:?} = {value} is back or was never written")
-        }));
+        said.extend(
+            read.iter()
+                .filter(|(key, _)| !nearest.contains_key(key))
+                .map(|(key, value)| format!("{key:?} = {value} is back or was never written")),
+        );
         said.truncate(5);
         format!("{} ({} states were possible)", said.join("; "), self.possible.len())
     }
