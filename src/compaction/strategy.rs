@@ -160,6 +160,8 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use std::rc::Rc;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::sstable::Statistics;
 
@@ -218,6 +220,29 @@ mod tests {
         let mut one = files(&[5]);
         one[0].statistics = Rc::new(Statistics { tombstones: 1, ..Statistics::default() });
         assert_eq!(all(&one).unwrap().len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_chosen_is_similar_and_within_the_thresholds(
+            sizes in proptest::collection::vec(1..5000u64, 0..80),
+            min_threshold in 2..6usize,
+            more in 0..20usize,
+        ) {
+            let options = SizeTiered { min_threshold, max_threshold: min_threshold + more, ..SizeTiered::default() };
+            let files = files(&sizes);
+            let chosen = size_tiered(&files, &options);
+            prop_assert_eq!(chosen.is_some(), pending(&files, &options) > 0);
+            let Some(chosen) = chosen else { return Ok(()) };
+            prop_assert!(chosen.len() >= min_threshold && chosen.len() <= options.max_threshold);
+            let mut once = chosen.clone();
+            once.sort_unstable();
+            once.dedup();
+            prop_assert_eq!(once.len(), chosen.len(), "each file once");
+            let size = |id: &SSTableId| files.iter().find(|file| file.id == *id).map_or(0, |file| file.file_bytes);
+            let (least, most) = (size(&chosen[0]), size(&chosen[chosen.len() - 1]));
+            prop_assert!(most < options.min_sstable_bytes || most <= 4 * least, "{} and {}", least, most);
+        }
     }
 
     #[test]

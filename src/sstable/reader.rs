@@ -12,7 +12,7 @@ use crate::sstable::SSTableId;
 use crate::sstable::block::Block;
 use crate::sstable::cache::BlockCache;
 use crate::sstable::cursor::SSTableCursor;
-use crate::sstable::error::SSTableError;
+use crate::sstable::error::{SSTableError, damaged};
 use crate::sstable::filter::Filter;
 use crate::sstable::footer::{FOOTER_BYTES, Footer, check_header};
 use crate::sstable::frame::FrameKind;
@@ -201,7 +201,7 @@ impl Reader {
             let next = |n| if reversed { at.entry.checked_sub(n) } else { Some(at.entry + n) };
             for entry in (1..=BLOCKS_AHEAD).filter_map(next).filter(|entry| *entry < leaf.entries()) {
                 let handle = index_entry(leaf, entry)?.handle;
-                if !view.cache.contains(self.info.id, handle.offset_bytes) {
+                if !view.cache.contains(self.info.id, handle.offset_bytes) && self.check_inside(handle).is_ok() {
                     view.misses.note(self.info.id, &self.file, &self.name, FrameKind::Data, handle);
                 }
             }
@@ -246,6 +246,15 @@ impl Reader {
         Ok(entries.checked_sub(1).map(|entry| IndexPlace { leaf, entry }))
     }
 
+    /// An index entry points into the data or the leaves: nothing is allocated for a length that cannot be.
+    pub(crate) fn check_inside(&self, handle: Handle) -> Result<(), ReadStop> {
+        let end = handle.offset_bytes.checked_add(u64::from(handle.len_bytes));
+        if end.is_some_and(|end| end <= self.footer.root.offset_bytes) {
+            return Ok(());
+        }
+        Err(damaged(&self.name, handle.offset_bytes, "an index entry that points outside the blocks"))
+    }
+
     fn leaf<'a>(&'a self, view: View<'a>, n: usize) -> Result<&'a Block, ReadStop> {
         let block = self.block(view, FrameKind::Leaf, index_entry(&self.root, n)?.handle)?;
         if block.entries() == 0 {
@@ -258,6 +267,7 @@ impl Reader {
         match view.cache.get(self.info.id, handle.offset_bytes) {
             Some(block) => Ok(view.pins.pin(block)),
             None => {
+                self.check_inside(handle)?;
                 view.misses.note(self.info.id, &self.file, &self.name, kind, handle);
                 Err(ReadStop::Miss)
             }

@@ -60,11 +60,12 @@ impl<'a> SSTableScan<'a> {
     /// Goes past the partition that `peek` gave.
     pub fn advance(&mut self) -> Result<(), ReadStop> {
         if let State::At { place, block, head } = self.state {
+            let here = block.head_key(head)?;
             self.state = if head + 1 < block.heads() {
+                ahead_of(here, block, head + 1)?;
                 State::At { place, block, head: head + 1 }
             } else {
-                let HeadKey { token, key } = block.head_key(head)?;
-                State::Seek(Place { token, key, within: Within::End })
+                State::Seek(Place { token: here.token, key: here.key, within: Within::End })
             };
         }
         Ok(())
@@ -86,7 +87,7 @@ impl<'a> SSTableScan<'a> {
     fn seek(&self, wanted: Place<'a>) -> Result<State<'a>, ReadStop> {
         let Some(found) = self.reader.find(self.view, &wanted)? else {
             return match self.reader.first_place() {
-                Some(place) => self.at_first_head(place),
+                Some(place) => self.at_first_head(place, &wanted),
                 None => Ok(State::Done),
             };
         };
@@ -96,21 +97,31 @@ impl<'a> SSTableScan<'a> {
         let past = wanted.within == Within::End;
         if past && head < block.heads() && block.head_key(head)? == key {
             head += 1;
+            if head < block.heads() {
+                ahead_of(key, block, head)?;
+            }
         }
         if head < block.heads() {
             return Ok(State::At { place, block, head });
         }
         match self.reader.next_place(self.view, place)? {
-            Some(place) => self.at_first_head(place),
+            Some(place) => self.at_first_head(place, &wanted),
             None => Ok(State::Done),
         }
     }
 
-    fn at_first_head(&self, place: IndexPlace) -> Result<State<'a>, ReadStop> {
+    /// A block in which the walk goes on.
+    fn at_first_head(&self, place: IndexPlace, wanted: &Place<'_>) -> Result<State<'a>, ReadStop> {
         let block = self.reader.data_block_ahead(self.view, place, false)?;
         if block.heads() == 0 {
             return Err(block.damage("a block without a partition"));
         }
+        ahead_of(HeadKey { token: wanted.token, key: wanted.key }, block, 0)?;
         Ok(State::At { place, block, head: 0 })
     }
+}
+
+/// Each partition of a walk lies ahead of the one before, or damage could send it in a circle.
+fn ahead_of(before: HeadKey<'_>, block: &Block, head: usize) -> Result<(), ReadStop> {
+    if block.head_key(head)? > before { Ok(()) } else { Err(block.damage("partitions out of order")) }
 }

@@ -58,6 +58,7 @@ pub async fn verify(io: &Io, reader: &Reader) -> Result<Verified, SSTableError> 
 
 async fn load_leaf(reader: &Reader, file: &File, n: usize) -> Result<Block, SSTableError> {
     let in_root = index_entry(reader.root(), n).map_err(to_error)?;
+    reader.check_inside(in_root.handle).map_err(to_error)?;
     let body = read_frame(file, reader.name(), FrameKind::Leaf, in_root.handle).await?;
     let leaf = Block::parse(reader.name(), in_root.handle.offset_bytes, body)?;
     if leaf.entries() == 0 || index_entry(&leaf, 0).map_err(to_error)?.first != in_root.first {

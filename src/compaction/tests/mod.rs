@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod faults;
 mod merging;
 
 use std::cell::Cell as Flag;

@@ -16,7 +16,7 @@ fn good() -> Vec<OwnedPartition> {
     sorted((1..4u8).map(|key| partition(&[key], vec![row(&[1, 1], 5, b"one"), row(&[2, 1], 6, b"two")])).collect())
 }
 
-fn file() -> (Simulation, Vec<u8>) {
+pub(super) fn file() -> (Simulation, Vec<u8>) {
     let sim = Simulation::new(1, Faults::NONE);
     let options = WriterOptions { compression: Compression::None, ..options(1, 1) };
     sim.run_on_node(async |io| write(&io, "/1.sst", options, &good()).await.unwrap()).unwrap();
@@ -24,17 +24,17 @@ fn file() -> (Simulation, Vec<u8>) {
     (sim, bytes)
 }
 
-fn footer(file: &[u8]) -> Footer {
+pub(super) fn footer(file: &[u8]) -> Footer {
     Footer::decode("f", &file[file.len() - FOOTER_BYTES..], file.len() as u64).unwrap()
 }
 
-fn body(file: &[u8], kind: FrameKind, handle: Handle) -> Vec<u8> {
+pub(super) fn body(file: &[u8], kind: FrameKind, handle: Handle) -> Vec<u8> {
     let at = usize::try_from(handle.offset_bytes).unwrap();
     frame::open(kind, &file[at..at + handle.len_bytes as usize], handle.offset_bytes).unwrap()
 }
 
 /// Puts another body of the same length in a frame's place, with a right checksum.
-fn reseal(file: &mut [u8], kind: FrameKind, handle: Handle, body: &[u8]) {
+pub(super) fn reseal(file: &mut [u8], kind: FrameKind, handle: Handle, body: &[u8]) {
     let mut out = vec![0; frame::sealed_len_max(Compression::None, body.len())];
     let len = frame::seal(kind, Compression::None, &mut Compressor::default(), body, handle.offset_bytes, &mut out);
     assert_eq!(len, handle.len_bytes as usize, "the frame keeps its length");
@@ -43,7 +43,7 @@ fn reseal(file: &mut [u8], kind: FrameKind, handle: Handle, body: &[u8]) {
 }
 
 /// What `verify` says about a file; every partition is read too, and may be anything but a panic.
-fn verdict(sim: &Simulation, file: &[u8]) -> String {
+pub(super) fn verdict(sim: &Simulation, file: &[u8]) -> String {
     sim.disk().write(Path::new("/1.sst"), file).unwrap();
     sim.run_on_node(async |io| {
         let reader = match open(&io, 1, "/1.sst").await {

@@ -3,6 +3,7 @@
 mod crafted;
 mod damage;
 mod faults;
+mod fuzz;
 mod golden;
 mod round_trip;
 mod scanning;

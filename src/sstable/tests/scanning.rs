@@ -141,7 +141,7 @@ fn a_point_read_of_cached_blocks_pins_two_of_them() {
         }
         let (misses, pins, slices) = (Misses::new(), Pins::new(), [Slice::all()]);
         let view = View { cache: &cache, pins: &pins, misses: &misses };
-        for (n, partition) in few().iter().enumerate() {
+        for partition in &few() {
             let mut cursor = reader.partition(view, partition.token, &partition.key, &slices, false).unwrap().unwrap();
             let start = cursor.start().unwrap();
             assert_eq!((start.token, start.key), (partition.token, partition.key.as_slice()));
