@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::cql::ast::{self, Selectable};
 use crate::plan::functions::{self, Argument, Operator, resolve_aggregate, type_assignment};
+use crate::plan::select::parts::field_index;
 use crate::plan::select::row::CellPart;
-use crate::plan::select::selection::{field_index, metadata_type, native_name};
+use crate::plan::select::selection::{metadata_type, native_name};
 use crate::plan::term::{self, RawTerm};
 use crate::plan::{data_type, names};
 use crate::protocol::CqlError;
@@ -204,5 +205,88 @@ impl Argument for RawSelectable<'_> {
             Selectable::Term(ast::Term::List(items)) => Some(items.len()),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::cql::ast::{Selection, Statement};
+    use crate::plan::testing;
+
+    fn with_selectable<T>(text: &str, test: impl FnOnce(RawSelectable<'_>) -> T) -> T {
+        let schema = testing::schema(&[
+            "CREATE TYPE ks.ty (a int, b text)",
+            "CREATE TABLE t (k int PRIMARY KEY, v bigint, w text, m map<text, int>, u ty)",
+        ]);
+        let statement = crate::cql::parse(&format!("SELECT {text} FROM t")).unwrap().statement;
+        let Statement::Select(select) = &statement else { panic!("{text}") };
+        let Selection::Selectors(selectors) = &select.selection else { panic!("{text}") };
+        let table = schema.table("ks", "t").unwrap();
+        test(RawSelectable { selectable: &selectors[0].selectable, table, schema: &schema, keyspace: "ks" })
+    }
+
+    fn check_type(text: &str, exact: Option<&str>, compatible: Option<&str>) {
+        with_selectable(text, |raw| {
+            let name = |ty: Option<CqlType>| ty.map(|ty| ty.to_string());
+            assert_eq!(name(raw.exact_type().unwrap()).as_deref(), exact, "{text}");
+            assert_eq!(name(raw.compatible_type()).as_deref(), compatible, "{text}");
+        });
+    }
+
+    #[test]
+    fn types_that_selectors_have() {
+        check_type("v", Some("bigint"), Some("bigint"));
+        check_type("1", None, Some("int"));
+        check_type("null", None, None);
+        check_type("?", None, None);
+        check_type("(text) ?", Some("text"), Some("text"));
+        check_type("[1, 2]", None, Some("list<int>"));
+        check_type("[k, 1]", Some("list<int>"), Some("list<int>"));
+        check_type("(k, w)", Some("frozen<tuple<int, text>>"), Some("frozen<tuple<int, text>>"));
+        check_type("(k, 1)", None, Some("frozen<tuple<int, int>>"));
+        check_type("m['x']", Some("int"), Some("int"));
+        check_type("m['a'..'b']", Some("map<text, int>"), Some("map<text, int>"));
+        check_type("u.b", Some("text"), Some("text"));
+        check_type("k + v", Some("bigint"), Some("bigint"));
+        check_type("-v", Some("bigint"), Some("bigint"));
+        check_type("CAST(k AS text)", Some("text"), Some("text"));
+        check_type("count(*)", Some("bigint"), Some("bigint"));
+        check_type("max(w)", Some("text"), Some("text"));
+        check_type("token(k)", Some("bigint"), Some("bigint"));
+        check_type("int_as_blob(k)", Some("blob"), Some("blob"));
+        check_type("writetime(m)", Some("list<bigint>"), Some("list<bigint>"));
+        check_type("ttl(m['x'])", Some("int"), Some("int"));
+    }
+
+    fn check_fit(text: &str, ty: CqlType, expected: Assignment) {
+        with_selectable(text, |raw| assert_eq!(raw.assignment(&ty), expected, "{text} as {ty}"));
+    }
+
+    #[test]
+    fn selectors_fit_what_receives_them() {
+        check_fit("k", CqlType::Int, Assignment::Exact);
+        check_fit("k", CqlType::Varint, Assignment::Weak);
+        check_fit("w", CqlType::Int, Assignment::No);
+        check_fit("null", CqlType::Int, Assignment::Weak);
+        check_fit("'x'", CqlType::Int, Assignment::No);
+        check_fit("[k, w]", CqlType::list(CqlType::Int), Assignment::No);
+        check_fit("[k, 1]", CqlType::vector(CqlType::Int, 3), Assignment::No);
+        check_fit("(k, w)", CqlType::tuple([CqlType::Int, CqlType::Text]), Assignment::Weak);
+        check_fit("(k, w)", CqlType::Int, Assignment::No);
+        check_fit("(k)", CqlType::Int, Assignment::Exact);
+        check_fit("{}", CqlType::map(CqlType::Int, CqlType::Int), Assignment::Weak);
+        check_fit("{w: k}", CqlType::map(CqlType::Text, CqlType::Int), Assignment::Exact);
+        check_fit("{k: w}", CqlType::map(CqlType::Text, CqlType::Int), Assignment::No);
+    }
+
+    #[test]
+    fn markers_and_lists_tell_what_they_are() {
+        assert!(with_selectable("?", |raw| raw.is_marker()));
+        assert!(!with_selectable("1", |raw| raw.is_marker()));
+        assert_eq!(with_selectable("[1, 2, 3]", |raw| raw.list_literal_len()), Some(3));
+        assert_eq!(with_selectable("k", |raw| raw.list_literal_len()), None);
     }
 }

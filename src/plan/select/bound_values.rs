@@ -168,3 +168,90 @@ fn split_tuple(ty: &CqlType, bytes: &[u8], fields: usize) -> Row {
     row.resize(fields, None);
     row
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::cql::ast::Statement;
+    use crate::plan::markers::Markers;
+    use crate::plan::select::relation::{RelationBuilder, Restricted};
+    use crate::plan::select::restriction::RestrictionKind;
+    use crate::plan::term::Scope;
+    use crate::plan::testing;
+    use crate::protocol::Value;
+
+    /// What the first relation of a WHERE binds to: its rows, values in hex, or the error.
+    fn bind(relation: &str, values: &[Value<'_>], purpose: Purpose) -> String {
+        let schema =
+            testing::schema(&["CREATE TABLE t (k int, a tinyint, b tinyint, v tinyint, PRIMARY KEY (k, a, b))"]);
+        let table = schema.table("ks", "t").unwrap();
+        let parsed = crate::cql::parse(&format!("SELECT k FROM t WHERE {relation}")).unwrap();
+        let Statement::Select(select) = &parsed.statement else { panic!("{relation}") };
+        let mut markers = Markers::new(&parsed.bind_markers);
+        let mut scope = Scope { schema: &schema, keyspace: "ks", table: Some(table), markers: &mut markers };
+        let mut builder = RelationBuilder { scope: &mut scope, table };
+        let Restricted::Columns(restriction) = builder.restriction(&select.relations[0]).unwrap() else { panic!() };
+        let uses = Cell::new(0);
+        let binding = Binding::new(values, testing::context(), &uses);
+        let receiver = Receiver { table, restriction: &restriction, purpose };
+        let rows: Result<Vec<Row>, CqlError> = match &restriction.kind {
+            RestrictionKind::Equal(tuple) => {
+                receiver.equal(tuple, &binding).map(|row| vec![row.into_iter().map(Some).collect()])
+            }
+            RestrictionKind::In(list) => receiver
+                .one_of(list, &binding)
+                .map(|rows| rows.into_iter().map(|row| row.into_iter().map(Some).collect()).collect()),
+            RestrictionKind::Slice { lower, .. } => {
+                receiver.slice_end(&lower.as_ref().unwrap().values, &binding).map(|row| vec![row])
+            }
+            RestrictionKind::Contains(_) => panic!("{relation}"),
+        };
+        match rows {
+            Ok(rows) => format!("{rows:?}"),
+            Err(error) => error.message().to_owned(),
+        }
+    }
+
+    #[test]
+    fn values_come_one_by_one_or_in_tuples() {
+        let choose = Purpose::Choose;
+        assert_eq!(bind("a = 1", &[], choose), "[[Some([1])]]");
+        assert_eq!(bind("(a, b) = (1, 2)", &[], choose), "[[Some([1]), Some([2])]]");
+        let pair = collection::pack_tuple([Some(&[1u8][..]), Some(&[2])]);
+        assert_eq!(bind("(a, b) = ?", &[Value::Bytes(&pair)], choose), "[[Some([1]), Some([2])]]");
+        let list = collection::pack_list([Some(pair.as_slice())]);
+        assert_eq!(bind("(a, b) IN ?", &[Value::Bytes(&list)], choose), "[[Some([1]), Some([2])]]");
+        assert_eq!(bind("a IN (1, 2)", &[], choose), "[[Some([1])], [Some([2])]]");
+        assert_eq!(bind("a IN ()", &[], choose), "[]");
+        assert_eq!(bind("a > null", &[], Purpose::SliceEnd), "[[None]]");
+    }
+
+    #[test]
+    fn nulls_are_refused_in_the_words_of_their_place() {
+        let (choose, filter, end) = (Purpose::Choose, Purpose::Filter, Purpose::SliceEnd);
+        assert_eq!(bind("a = null", &[], choose), "Invalid null value in condition for column a");
+        assert_eq!(bind("(a, b) = (1, null)", &[], choose), "Invalid null value for column b");
+        let short = collection::pack_tuple([Some(&[1u8][..])]);
+        assert_eq!(bind("(a, b) = ?", &[Value::Bytes(&short)], choose), "Invalid null value for column b");
+        assert_eq!(bind("(a, b) > (1, null)", &[], end), "Invalid null value in condition for column b");
+        assert_eq!(
+            bind("(a, b) IN ((1, null), (1, 1))", &[], choose),
+            "Invalid null value in condition for columns: [a, b]"
+        );
+        assert_eq!(bind("(a, b) IN ?", &[Value::Null], choose), "Invalid null value for IN restriction");
+        assert_eq!(bind("a IN ?", &[Value::Null], choose), "Invalid null value for column a");
+        assert_eq!(bind("v = null", &[], filter), "Unsupported null value for column v");
+        assert_eq!(bind("v > null", &[], filter), "Unsupported null value for column v");
+    }
+
+    #[test]
+    fn unset_values_are_refused() {
+        assert_eq!(bind("a = ?", &[Value::Unset], Purpose::Choose), "Invalid unset value for column a");
+        assert_eq!(bind("a > ?", &[Value::Unset], Purpose::SliceEnd), "Invalid unset value for column a");
+        assert_eq!(bind("v = ?", &[Value::Unset], Purpose::Filter), "Unsupported unset value for column v");
+    }
+}

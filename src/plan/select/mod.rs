@@ -11,6 +11,7 @@ mod filters;
 mod grouping;
 mod ordering;
 mod partitions;
+mod parts;
 mod plan;
 mod prepared;
 mod relation;

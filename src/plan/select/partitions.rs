@@ -131,9 +131,9 @@ fn token_range(restriction: &Restriction, binding: &Binding<'_>) -> Result<Optio
 
 fn token_value(tuple: &Tuple, binding: &Binding<'_>) -> Result<i64, CqlError> {
     let null = || CqlError::invalid("Invalid null token value");
-    let (Tuple::Columns(terms), unset) = (tuple, "Invalid unset token value") else { return Err(null()) };
+    let Tuple::Columns(terms) = tuple else { return Err(null()) };
     let term = terms.first().ok_or_else(null)?;
-    let bytes = bind_term(term, binding, || unset.to_owned())?.ok_or_else(null)?;
+    let bytes = bind_term(term, binding, || "Invalid unset token value".to_owned())?.ok_or_else(null)?;
     number::int64(&bytes).ok_or_else(null)
 }
 

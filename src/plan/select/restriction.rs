@@ -130,3 +130,50 @@ impl Restriction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::plan::testing;
+
+    fn slice(columns: &[usize], lower: bool, upper: bool) -> Restriction {
+        let bound = |wanted: bool| wanted.then(|| Bound { values: Tuple::Columns(Vec::new()), is_inclusive: false });
+        let kind = RestrictionKind::Slice { lower: bound(lower), upper: bound(upper) };
+        Restriction { columns: columns.to_vec(), is_multi: columns.len() > 1, kind }
+    }
+
+    fn equal(column: usize) -> Restriction {
+        let kind = RestrictionKind::Equal(Tuple::Columns(Vec::new()));
+        Restriction { columns: vec![column], is_multi: false, kind }
+    }
+
+    fn table() -> std::rc::Rc<Table> {
+        testing::table("t", "k int, a int, b int, v int, PRIMARY KEY (k, a, b)")
+    }
+
+    #[test]
+    fn the_two_ends_of_a_slice_are_one_restriction() {
+        let merged = slice(&[1], true, false).merge(slice(&[1, 2], false, true), &table()).unwrap();
+        assert_eq!((merged.columns.as_slice(), merged.is_multi), (&[1, 2][..], true));
+        assert!(matches!(merged.kind, RestrictionKind::Slice { lower: Some(_), upper: Some(_) }));
+        assert_eq!((merged.first(), merged.last()), (1, 2));
+    }
+
+    fn check_refused(first: Restriction, second: Restriction, expected: &str) {
+        assert_eq!(first.merge(second, &table()).unwrap_err().message(), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_one_names_the_columns_in_common() {
+        let start = "More than one restriction was found for the start bound on a, b";
+        check_refused(slice(&[1, 2], true, false), slice(&[1, 2], true, false), start);
+        let end = "More than one restriction was found for the end bound on a";
+        check_refused(slice(&[1, 2], true, true), slice(&[1], false, true), end);
+        let twice = "v cannot be restricted by more than one relation if it includes an Equal";
+        check_refused(equal(3), slice(&[3], true, false), twice);
+        let both = "Column \"v\" cannot be restricted by both an equality and an inequality relation";
+        check_refused(slice(&[3], true, false), equal(3), both);
+    }
+}

@@ -361,6 +361,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plan::RequestOptions;
     use crate::plan::select::testing::Model;
     use crate::plan::testing::options;
 
@@ -445,19 +446,11 @@ mod tests {
             ("SELECT * FROM t PER PARTITION LIMIT 2", Some(3)),
         ] {
             let (prepared, ..) = model.prepare(cql).unwrap();
-            let whole = prepared.bind(&[], &RequestOptionsOf(page_size).options()).unwrap();
+            let whole = prepared.bind(&[], &RequestOptions { page_size, ..options() }).unwrap();
             let mut short = whole.clone();
             short.command.limits.page_bytes = 1;
             let (want, got) = (model.run(&whole).unwrap(), model.run(&short).unwrap());
             assert_eq!((got.rows, got.bytes), (want.rows, want.bytes), "{cql}");
-        }
-    }
-
-    struct RequestOptionsOf(Option<u32>);
-
-    impl RequestOptionsOf {
-        fn options(&self) -> crate::plan::RequestOptions<'static> {
-            crate::plan::RequestOptions { page_size: self.0, ..options() }
         }
     }
 

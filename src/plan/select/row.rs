@@ -7,7 +7,7 @@ use crate::cql::ast::MetadataKind;
 use crate::mutation::entry::EntryError;
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{PartitionKey, Resume};
-use crate::mutation::{Cell, Row};
+use crate::mutation::{Cell, Row, counter};
 use crate::schema::{Column, ColumnKind, Table, clustering, key};
 use crate::types::{CqlType, collection, compare};
 
@@ -113,10 +113,12 @@ impl<'a> RowView<'_, 'a> {
             }
             Leaf::Cells(column) => {
                 let cells = self.cells(column);
-                if column.ty.is_multi_cell() {
-                    assemble(&column.ty, cells).map(Cow::Owned)
-                } else {
-                    cells.first().map(|cell| Cow::Borrowed(cell.value))
+                match &column.ty {
+                    ty if ty.is_multi_cell() => assemble(ty, cells).map(Cow::Owned),
+                    CqlType::Counter => {
+                        cells.first().map(|cell| Cow::Owned(counter::total(cell.value).to_be_bytes().to_vec()))
+                    }
+                    _ => cells.first().map(|cell| Cow::Borrowed(cell.value)),
                 }
             }
             Leaf::Metadata { kind, column, part } => {
@@ -365,6 +367,15 @@ mod tests {
         check_value(CqlType::list(CqlType::Int), &list, "[1, 2]");
         check_value(udt(), &[cell(5, Some(&[0, 1]), 1, b"x")], "{a: null, b: 'x', c: null}");
         check_value(CqlType::list(CqlType::Int), &[cell(6, None, 1, b"x")], "null");
+    }
+
+    #[test]
+    fn a_counter_is_the_sum_of_its_shares() {
+        let (mut one, mut both) = (Vec::new(), Vec::new());
+        counter::add(&[], [1; 16], 7, &mut one);
+        counter::add(&one, [2; 16], -3, &mut both);
+        check_value(CqlType::Counter, &[cell(5, None, 1, &both)], "4");
+        check_value(CqlType::Counter, &[], "null");
     }
 
     fn check_metadata(

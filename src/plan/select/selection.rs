@@ -6,6 +6,7 @@ use crate::cql::ast::{self, FunctionName, Ident, MetadataKind, QualifiedName, Se
 use crate::plan::functions::{self, AggregateFunction, Argument, Function, resolve_aggregate};
 use crate::plan::select::argument::{RawSelectable, unknown_type};
 use crate::plan::select::expression::Expression;
+use crate::plan::select::parts::{element_spec, field_index, is_tuple, parts_of, refusal};
 use crate::plan::select::row::{CellPart, Leaf, StoredColumn};
 use crate::plan::term::{Binding, Bound, Scope, Term};
 use crate::plan::{ColumnSpec, data_type, names};
@@ -515,72 +516,6 @@ impl<'b, 's> Builder<'b, 's> {
 
     fn null(&mut self, receiver: &ColumnSpec) -> Result<Expression, CqlError> {
         Ok(Expression::Constant(self.constant(&ast::Term::Null, receiver, None)?))
-    }
-}
-
-fn is_tuple(receiver: Option<&ColumnSpec>) -> bool {
-    receiver.is_some_and(|receiver| matches!(receiver.ty, CqlType::Tuple(_)))
-}
-
-fn refusal(what: &str, of: &str) -> Option<String> {
-    Some(format!("value for {what} selection on {of}"))
-}
-
-/// What the key of an element or the end of a slice goes into.
-fn element_spec(what: &str, of: &ColumnSpec) -> Result<ColumnSpec, CqlError> {
-    match of.ty.unfrozen() {
-        CqlType::Map(key, _) => Ok(of.key_spec(key)),
-        CqlType::Set(element) => Ok(of.value_spec(element)),
-        CqlType::List(_) => Err(CqlError::invalid(format!(
-            "{what} selection is only allowed on sets and maps, but {} is a list",
-            of.name
-        ))),
-        _ => Err(CqlError::invalid(format!(
-            "Invalid {} selection: {} is of type {} is not a collection",
-            what.to_lowercase(),
-            of.name,
-            of.ty
-        ))),
-    }
-}
-
-pub(super) fn field_index(of: &str, ty: &CqlType, field: &Ident) -> Result<usize, CqlError> {
-    let Some(udt) = ty.as_udt() else {
-        return Err(CqlError::invalid(format!("Invalid field selection: {of} of type {ty} is not a user type")));
-    };
-    udt.field_index(field.as_str())
-        .ok_or_else(|| CqlError::invalid(format!("{of} of type {} has no field {field}", ty.unfrozen())))
-}
-
-/// A part of a literal with the type that it must have; no part where a user type's field is left out.
-type Part<'a> = (Option<&'a Selectable>, CqlType);
-
-/// The parts of a literal of type `ty`; `None` where it is no literal of that type.
-fn parts_of<'a>(literal: &'a Selectable, ty: &CqlType) -> Option<Vec<Part<'a>>> {
-    match (literal, ty.unfrozen()) {
-        (Selectable::List(items), CqlType::List(element)) | (Selectable::Set(items), CqlType::Set(element)) => {
-            Some(items.iter().map(|item| (Some(item), (**element).clone())).collect())
-        }
-        (Selectable::List(items), CqlType::Vector(element, dimensions)) if items.len() == usize::from(*dimensions) => {
-            Some(items.iter().map(|item| (Some(item), (**element).clone())).collect())
-        }
-        (Selectable::Set(items), CqlType::Map(..)) if items.is_empty() => Some(Vec::new()),
-        (Selectable::Map(entries), CqlType::Map(key, value)) => {
-            Some(entries.iter().flat_map(|(k, v)| [(Some(k), (**key).clone()), (Some(v), (**value).clone())]).collect())
-        }
-        (Selectable::Map(entries), CqlType::Udt(udt)) => {
-            let is_field = |name: &Selectable| matches!(name, Selectable::Column(name) if udt.field_index(name.as_str()).is_some());
-            let value = |field: &str| {
-                let named = |name: &Selectable| matches!(name, Selectable::Column(name) if name.as_str() == field);
-                entries.iter().rev().find(|(name, _)| named(name)).map(|(_, value)| value)
-            };
-            let fields = || udt.fields.iter().map(|(field, ty)| (value(field), ty.clone())).collect();
-            entries.iter().all(|(name, _)| is_field(name)).then(fields)
-        }
-        (Selectable::Parenthesized(items), CqlType::Tuple(types)) if items.len() <= types.len() => {
-            Some(items.iter().map(Some).zip(types.iter().cloned()).collect())
-        }
-        _ => None,
     }
 }
 
