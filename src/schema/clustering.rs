@@ -103,3 +103,93 @@ impl ClusteringOrder {
         a.weight.cmp(&b.weight)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn prefix(values: &[i32]) -> Vec<u8> {
+        let mut prefix = Vec::new();
+        values.iter().for_each(|value| push_component(&mut prefix, &value.to_be_bytes()));
+        prefix
+    }
+
+    fn order(descending: &[bool]) -> ClusteringOrder {
+        ClusteringOrder::new(descending.iter().map(|descending| (CqlType::Int, *descending)))
+    }
+
+    /// Positions given as (prefix, weight) stand in this order.
+    fn check(order: &ClusteringOrder, ascending: &[(&[i32], i8)]) {
+        let positions: Vec<_> = ascending.iter().map(|(values, weight)| (prefix(values), *weight)).collect();
+        for (i, (a, weight_a)) in positions.iter().enumerate() {
+            for (j, (b, weight_b)) in positions.iter().enumerate() {
+                let (a, b) = (Position { prefix: a, weight: *weight_a }, Position { prefix: b, weight: *weight_b });
+                assert_eq!(order.compare(a, b), i.cmp(&j), "{:?} and {:?}", ascending[i], ascending[j]);
+            }
+        }
+    }
+
+    #[test]
+    fn components_come_back() {
+        let bytes = prefix(&[1, -2]);
+        assert_eq!(bytes, b"\x04\0\0\0\0\x01\x04\0\xff\xff\xff\xfe");
+        let back: Vec<&[u8]> = components(&bytes).collect();
+        assert_eq!(back, [1i32.to_be_bytes().as_slice(), &(-2i32).to_be_bytes()]);
+        let mut empty = Vec::new();
+        push_component(&mut empty, b"");
+        assert_eq!(components(&empty).collect::<Vec<_>>(), [b"".as_slice()]);
+    }
+
+    #[test]
+    fn lengths_that_lie_end_the_walk() {
+        assert_eq!(components(b"\x09\0a").count(), 0);
+        assert_eq!(components(b"\x01").count(), 0);
+        assert_eq!(components(b"\x01\0a\x01").count(), 1);
+    }
+
+    #[test]
+    fn prefixes_stand_around_what_starts_with_them() {
+        check(
+            &order(&[false, false]),
+            &[
+                (&[], -1),
+                (&[1], -1),
+                (&[1, 5], -1),
+                (&[1, 5], 0),
+                (&[1, 5], 1),
+                (&[1, 6], 0),
+                (&[1], 1),
+                (&[2], -1),
+                (&[2, 0], 0),
+                (&[], 1),
+            ],
+        );
+    }
+
+    #[test]
+    fn descending_columns_turn_values_and_not_bounds() {
+        check(
+            &order(&[true, false]),
+            &[(&[], -1), (&[2], -1), (&[2, 0], 0), (&[2, 1], 0), (&[2], 1), (&[1, 9], 0), (&[], 1)],
+        );
+        check(&order(&[false, true]), &[(&[1], -1), (&[1, 9], 0), (&[1, 8], 0), (&[1], 1), (&[2, 0], 0)]);
+    }
+
+    #[test]
+    fn values_order_by_their_type_and_not_by_bytes() {
+        check(&order(&[false]), &[(&[i32::MIN], 0), (&[-1], 0), (&[0], 0), (&[1], 0)]);
+        assert_eq!(order(&[]).compare_rows(b"", b""), Ordering::Equal);
+        assert!(order(&[]).is_empty() && order(&[false]).len() == 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_and_the_order_is_antisymmetric(a: Vec<u8>, b: Vec<u8>, x in -1i8..=1, y in -1i8..=1) {
+            let order = order(&[false, true]);
+            let (a, b) = (Position { prefix: &a, weight: x }, Position { prefix: &b, weight: y });
+            prop_assert_eq!(order.compare(a, b), order.compare(b, a).reverse());
+        }
+    }
+}

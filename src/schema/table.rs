@@ -277,3 +277,122 @@ impl Schema {
         self.epoch += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn column(name: &str, ty: CqlType, kind: ColumnKind) -> Column {
+        Column { id: ColumnId(0), name: name.to_owned(), ty, kind }
+    }
+
+    fn table(id: u8, name: &str, mut columns: Vec<Column>) -> Table {
+        for (id, column) in (0..).zip(&mut columns) {
+            column.id = ColumnId(id);
+        }
+        Table {
+            id: TableId([id; 16]),
+            keyspace: "ks".to_owned(),
+            name: name.to_owned(),
+            version: 1,
+            next_column_id: 100,
+            columns,
+            dropped: Vec::new(),
+            options: TableOptions::default(),
+            is_counter: false,
+        }
+    }
+
+    fn put_keyspace(durable_writes: bool) -> SchemaOp {
+        SchemaOp::PutKeyspace { name: "ks".to_owned(), durable_writes, replication: BTreeMap::new() }
+    }
+
+    fn put(id: u8, name: &str) -> SchemaOp {
+        SchemaOp::PutTable(Box::new(table(id, name, Vec::new())))
+    }
+
+    fn names(table: &Table) -> Vec<&str> {
+        table.columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
+    #[test]
+    fn columns_sort_as_select_shows_them() {
+        let clustering = |position, descending| ColumnKind::Clustering { position, descending };
+        let list = || CqlType::list(CqlType::Int);
+        let mut table = table(
+            1,
+            "t",
+            vec![
+                column("a_list", list(), ColumnKind::Regular),
+                column("z", CqlType::Int, ColumnKind::Regular),
+                column("frozen", list().freeze(), ColumnKind::Regular),
+                column("s_list", list(), ColumnKind::Static),
+                column("s", CqlType::Int, ColumnKind::Static),
+                column("c", CqlType::Int, clustering(1, false)),
+                column("d", CqlType::Int, clustering(0, true)),
+                column("k", CqlType::Int, ColumnKind::PartitionKey(1)),
+                column("p", CqlType::Int, ColumnKind::PartitionKey(0)),
+            ],
+        );
+        table.sort_columns();
+        assert_eq!(names(&table), ["p", "k", "d", "c", "s", "s_list", "frozen", "z", "a_list"]);
+        let of =
+            |columns: Vec<&Column>| columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(" ");
+        assert_eq!(of(table.partition_key().collect()), "p k");
+        assert_eq!(of(table.clustering().collect()), "d c");
+        assert_eq!(of(table.statics().collect()), "s s_list");
+        assert_eq!(of(table.regulars().collect()), "frozen z a_list");
+        assert!(table.has_statics());
+        assert_eq!(table.clustering_order(), ClusteringOrder::new([(CqlType::Int, true), (CqlType::Int, false)]));
+        assert_eq!(table.column("z").map(|column| column.id), Some(ColumnId(1)));
+        assert_eq!(table.column_by_id(ColumnId(1)).map(|column| column.name.as_str()), Some("z"));
+        assert_eq!(table.column("nosuch"), None);
+    }
+
+    /// Names that differ within six bytes by those; beyond, by all bytes; not ASCII first.
+    #[test]
+    fn names_sort_as_cassandra_sorts_them() {
+        let check = |expected: &[&str]| {
+            let columns = expected.iter().rev().map(|name| column(name, CqlType::Int, ColumnKind::Regular)).collect();
+            let mut table = table(1, "t", columns);
+            table.sort_columns();
+            assert_eq!(names(&table), expected);
+        };
+        check(&["é", "A", "a", "aé", "b"]);
+        check(&["abc", "abcdef", "abcdefa", "abcdefé", "abcdeg"]);
+    }
+
+    #[test]
+    fn changes_apply_in_order() {
+        let mut schema = Schema::default();
+        for op in [put_keyspace(true), put(1, "a"), put(2, "b"), put_keyspace(false)] {
+            schema.apply(&op);
+        }
+        let keyspace = schema.keyspace("ks").unwrap();
+        assert!(!keyspace.durable_writes && keyspace.tables.len() == 2, "a changed keyspace keeps its tables");
+        assert_eq!(schema.epoch, 4);
+        assert_eq!(schema.table_by_id(TableId([1; 16])).unwrap().name, "a");
+        schema.apply(&SchemaOp::DropTable { keyspace: "ks".to_owned(), name: "a".to_owned(), id: TableId([1; 16]) });
+        assert!(schema.table("ks", "a").is_none() && schema.table_by_id(TableId([1; 16])).is_none());
+        schema.apply(&put(3, "b"));
+        assert!(schema.table_by_id(TableId([2; 16])).is_none(), "a table made anew takes the place of the old");
+        schema.apply(&SchemaOp::DropKeyspace { name: "ks".to_owned() });
+        assert!(schema.keyspace("ks").is_none() && schema.table_by_id(TableId([3; 16])).is_none());
+    }
+
+    #[test]
+    fn what_belongs_to_no_keyspace_is_ignored() {
+        let mut schema = Schema::default();
+        let udt = UdtType { keyspace: "ks".to_owned(), name: "ty".to_owned(), fields: Vec::new() };
+        schema.apply(&put(1, "a"));
+        schema.apply(&SchemaOp::PutType(udt.clone()));
+        schema.apply(&SchemaOp::DropKeyspace { name: "ks".to_owned() });
+        assert!(schema.keyspaces.is_empty() && schema.table_by_id(TableId([1; 16])).is_none());
+        schema.apply(&put_keyspace(true));
+        schema.apply(&SchemaOp::PutType(udt));
+        assert!(schema.keyspace("ks").unwrap().types.contains_key("ty"));
+        schema.apply(&SchemaOp::DropType { keyspace: "ks".to_owned(), name: "ty".to_owned() });
+        assert!(schema.keyspace("ks").unwrap().types.is_empty());
+    }
+}
