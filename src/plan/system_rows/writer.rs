@@ -1,8 +1,9 @@
 //! Collects rows and deletions of system tables and encodes them, one mutation a partition.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::base::ids::ColumnId;
+use crate::base::ids::{ColumnId, TableId};
 use crate::mutation::{MutationBuilder, Stamp};
 use crate::plan::{Context, PlannedMutation};
 use crate::schema::{Position, Schema, Table, clustering, partitioner};
@@ -94,12 +95,14 @@ pub struct Writer<'s> {
     schema: &'s Schema,
     now_s: i64,
     partitions: Vec<Partition>,
+    /// Where each partition stands in the list.
+    places: BTreeMap<(TableId, Vec<u8>), usize>,
 }
 
 impl<'s> Writer<'s> {
     /// `schema` has the system tables; `context` says when deletions happen.
     pub fn new(schema: &'s Schema, context: &Context) -> Self {
-        Writer { schema, now_s: context.now_us.div_euclid(1_000_000), partitions: Vec::new() }
+        Writer { schema, now_s: context.now_us.div_euclid(1_000_000), partitions: Vec::new(), places: BTreeMap::new() }
     }
 
     pub fn put(&mut self, keyspace: &str, table: &str, key: &str, row: Row) {
@@ -117,14 +120,12 @@ impl<'s> Writer<'s> {
 
     fn add(&mut self, keyspace: &str, table: &str, key: &str, entry: Entry) {
         let table = self.schema.table(keyspace, table).expect("every schema has the system's tables");
-        let found = self.partitions.iter_mut().find(|p| p.table.id == table.id && p.key == key.as_bytes());
-        match found {
-            Some(partition) => partition.entries.push(entry),
-            None => {
-                let (table, key) = (table.clone(), key.as_bytes().to_vec());
-                self.partitions.push(Partition { table, key, entries: vec![entry] });
-            }
-        }
+        let key = key.as_bytes().to_vec();
+        let place = *self.places.entry((table.id, key.clone())).or_insert_with(|| {
+            self.partitions.push(Partition { table: table.clone(), key, entries: Vec::new() });
+            self.partitions.len() - 1
+        });
+        self.partitions[place].entries.push(entry);
     }
 
     pub fn finish(self) -> Vec<PlannedMutation> {
