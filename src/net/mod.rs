@@ -16,6 +16,7 @@ use crate::io::{Accepted, Io, TaskClass};
 use crate::net::connection::Connection;
 use crate::net::events::Listeners;
 use crate::net::statements::Statements;
+use crate::plan::system_rows::LocalInfo;
 use crate::protocol::{CqlError, Event, SchemaChange};
 use crate::router::{Above, Router};
 use crate::schema::{Schema, SchemaOp};
@@ -30,6 +31,8 @@ pub struct Net {
     statements: Statements,
     listeners: Listeners,
     limits: Limits,
+    /// This node as DESCRIBE CLUSTER shows it.
+    local: LocalInfo,
     /// What SUPPORTED announces to shard-aware drivers: the shard-aware port. `None`: nothing.
     shard_aware_port: Cell<Option<u16>>,
     open: Cell<u64>,
@@ -40,13 +43,14 @@ pub struct Net {
 }
 
 impl Net {
-    pub fn new(io: Io, router: Rc<Router>, limits: Limits) -> Rc<Self> {
+    pub fn new(io: Io, router: Rc<Router>, limits: Limits, local: LocalInfo) -> Rc<Self> {
         let net = Rc::new(Net {
             io,
             router: router.clone(),
             statements: Statements::new(limits.prepared_statements_max),
             listeners: Listeners::default(),
             limits,
+            local,
             shard_aware_port: Cell::new(None),
             open: Cell::new(0),
             in_flight_bytes: Cell::new(0),

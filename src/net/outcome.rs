@@ -3,6 +3,8 @@
 use std::rc::Rc;
 
 use crate::net::statements::Statement;
+use crate::plan::describe::ReadyRows;
+use crate::plan::select::FinishedRows;
 use crate::protocol::response::{put_schema_change, put_set_keyspace, put_supported, put_void};
 use crate::protocol::result::{MetadataMode, PreparedAnswer, RowsWriter, put_prepared, put_rows};
 use crate::protocol::{CqlError, Extras, FrameEncoder, Opcode, ProtocolVersion, ResultMetadata, SchemaChange};
@@ -15,6 +17,13 @@ pub enum Outcome {
     SetKeyspace(String),
     SchemaChange(SchemaChange),
     Prepared(Rc<Statement>),
+    Rows {
+        statement: Rc<Statement>,
+        rows: FinishedRows,
+        mode: MetadataMode,
+    },
+    /// Rows that no table holds.
+    Table(ReadyRows),
     Error(CqlError),
 }
 
@@ -59,6 +68,15 @@ impl Answer {
                     result: &statement.columns,
                 };
                 put_prepared(version, &answer, out);
+            }
+            Outcome::Rows { statement, rows, mode } => {
+                let mut writer = RowsWriter::begin(version, &statement.columns, *mode, out);
+                out.extend_from_slice(&rows.bytes);
+                writer.set_rows(rows.rows);
+                writer.finish(rows.paging_state.as_deref(), out);
+            }
+            Outcome::Table(table) => {
+                put_rows(version, &ResultMetadata::new(table.columns.clone()), &table.rows, out);
             }
         }
     }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use crate::net::Net;
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::statements::Statement;
-use crate::plan::{Plan, RequestOptions};
+use crate::plan::select::{FinishedRows, ReadPlan};
+use crate::plan::{self, Plan, Prepared, RequestOptions, describe};
 use crate::protocol::result::MetadataMode;
 use crate::protocol::{
     Batch, CqlError, Execute, Opcode, Prepare, ProtocolVersion, Query, QueryParameters, Request, StatementRef, Value,
@@ -26,6 +27,7 @@ pub struct Call {
     /// The connection's keyspace, as USE leaves it.
     pub keyspace: Rc<RefCell<Option<String>>>,
     /// Gives the request's bytes back when the call ends, however it ends.
+    #[expect(dead_code, reason = "held: dropping it gives the request's bytes back")]
     pub admitted: Admitted,
 }
 
@@ -63,6 +65,7 @@ impl Call {
         let outcome = match Request::decode(self.version, self.opcode, &self.body, self.has_payload) {
             Ok(Request::Query(query)) => self.query(query, &mut warnings).await,
             Ok(Request::Execute(execute)) => self.execute(execute, &mut warnings).await,
+            Ok(Request::Batch(batch)) => self.batch(batch, &mut warnings).await,
             Ok(Request::Prepare(prepare)) => self.prepare(prepare, &mut warnings).await,
             Ok(_) => Err(CqlError::protocol_error("this message has its turn before others, on the connection")),
             Err(error) => Err(error),
@@ -100,7 +103,17 @@ impl Call {
                 warnings.extend_from_slice(&write.warnings);
                 router.write(write).await.map(|()| Outcome::Void)
             }
-            Plan::Read(_) => Err(CqlError::invalid("SELECT is not supported yet")),
+            Plan::Read(read) => {
+                warnings.extend_from_slice(&read.warnings);
+                let rows = self.read(&read).await?;
+                let mode = MetadataMode::of(&statement.columns, presented_id, parameters.skip_metadata);
+                Ok(Outcome::Rows { statement, rows, mode })
+            }
+            Plan::Describe(describe) => {
+                let keyspace = self.keyspace.borrow().clone();
+                describe::describe(&describe, &router.schema(), keyspace.as_deref(), &self.net.local)
+                    .map(Outcome::Table)
+            }
             Plan::Ddl => self.ddl(&statement, warnings).await,
             Plan::Truncate(table) => router.truncate(table.id).await.map(|()| Outcome::Void),
             Plan::Use(keyspace) => {
@@ -109,6 +122,17 @@ impl Call {
             }
             Plan::Void => Ok(Outcome::Void),
         }
+    }
+
+    /// All pages that one page of the answer needs.
+    async fn read(&self, read: &ReadPlan) -> Result<FinishedRows, CqlError> {
+        let mut result = read.result();
+        let mut next = Some(read.command.clone());
+        while let Some(command) = next {
+            let page = self.net.router.read(&read.table, command).await?;
+            next = result.push(&page)?;
+        }
+        result.finish()
     }
 
     async fn ddl(&self, statement: &Statement, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
@@ -129,6 +153,29 @@ impl Call {
         router.prepare_elsewhere(prepare.text, keyspace.as_deref()).await?;
         warnings.extend_from_slice(&statement.prepared.warnings);
         Ok(Outcome::Prepared(statement))
+    }
+
+    async fn batch(&self, batch: Batch<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
+        let schema = self.net.router.schema();
+        let keyspace = self.keyspace_for(batch.parameters.keyspace);
+        let mut statements = Vec::with_capacity(batch.len());
+        for part in batch.statements() {
+            let statement = match part.statement {
+                StatementRef::Text(text) => Statement::new(&schema, text, keyspace.as_deref())?,
+                StatementRef::Prepared(id) => self.net.statements.get(id)?,
+            };
+            let values = statement.prepared.order_named(part.values);
+            statements.push((statement, values));
+        }
+        let parts: Vec<(&Prepared, &[Value<'_>])> =
+            statements.iter().map(|(statement, values)| (&statement.prepared, values.as_slice())).collect();
+        match plan::bind_batch(batch.kind, &parts, &self.options(&batch.parameters), &schema)? {
+            Plan::Write(write) => {
+                warnings.extend_from_slice(&write.warnings);
+                self.net.router.write(write).await.map(|()| Outcome::Void)
+            }
+            _ => Ok(Outcome::Void),
+        }
     }
 
     /// The values in the order of the statement's markers.

@@ -29,7 +29,7 @@ impl Statement {
     pub fn new(schema: &Schema, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
         let parsed = cql::parse(text).map_err(|error| CqlError::syntax(error.to_string()))?;
         let prepared = plan::prepare(&parsed, schema, keyspace)?;
-        let id = statement_id(keyspace, text);
+        let id = statement_id(if prepared.names_keyspaces { None } else { keyspace }, text);
         Ok(Rc::new(Statement {
             id,
             text: text.to_owned(),
@@ -69,11 +69,10 @@ impl Statements {
 
     /// Prepares a text here, or finds it prepared.
     pub fn prepare(&self, schema: &Schema, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
-        for keyspace in [keyspace, None] {
-            let known = self.by_id.borrow().get(&statement_id(keyspace, text)).cloned();
-            if let Some(known) = known {
-                return Ok(known);
-            }
+        let known = |keyspace: Option<&str>| self.by_id.borrow().get(&statement_id(keyspace, text)).cloned();
+        if let Some(statement) = known(keyspace).or_else(|| known(None).filter(|known| known.prepared.names_keyspaces))
+        {
+            return Ok(statement);
         }
         let statement = Statement::new(schema, text, keyspace)?;
         self.keep(statement.clone());
@@ -99,14 +98,13 @@ impl Statements {
         by_id.retain(|_, statement| !stale(statement));
         self.order.borrow_mut().retain(|id| by_id.contains_key(id));
     }
-
-    pub fn len(&self) -> usize {
-        self.by_id.borrow().len()
-    }
 }
 
 fn is_stale(statement: &Statement, schema: &Schema, op: &SchemaOp) -> bool {
-    let Some(of) = &statement.prepared.table else { return false };
+    let Some(of) = &statement.prepared.table else {
+        // A batch of several tables goes with any of them.
+        return statement.prepared.is_batch();
+    };
     match op {
         SchemaOp::PutTable(table) => statement.is_of(table) && of.columns != table.columns,
         SchemaOp::DropTable { id, .. } => of.id == *id,

@@ -87,6 +87,8 @@ pub enum Plan {
     Ddl,
     Truncate(Rc<Table>),
     Use(String),
+    /// Answered from the schema alone.
+    Describe(Box<crate::cql::ast::Describe>),
     /// Nothing is to be done.
     Void,
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::cql::Parsed;
-use crate::cql::ast::{Modification, QualifiedName, Statement};
+use crate::cql::ast::{Describe, Modification, QualifiedName, Statement};
 use crate::plan::markers::Markers;
 use crate::plan::select::PreparedSelect;
 use crate::plan::write::{PreparedBatch, PreparedWrite, Surroundings};
@@ -25,6 +25,8 @@ pub struct Prepared {
     /// The columns of its result; empty where it gives no rows.
     pub columns: Vec<ColumnSpec>,
     pub warnings: Vec<String>,
+    /// Whether the text names every keyspace, so that its id is the same in any.
+    pub names_keyspaces: bool,
 }
 
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub(super) enum Kind {
     Batch(PreparedBatch),
     Use(String),
     Truncate(QualifiedName),
+    Describe(Box<Describe>),
     /// The text is planned anew where the schema is changed.
     Ddl,
 }
@@ -73,7 +76,7 @@ pub fn prepare(parsed: &Parsed, schema: &Schema, keyspace: Option<&str>) -> Resu
         }
         Statement::Use(name) => Outcome::plain(Kind::Use(name.to_string())),
         Statement::Truncate(name) => Outcome::plain(Kind::Truncate(qualified(name, keyspace))),
-        Statement::Describe(_) => return Err(CqlError::invalid("DESCRIBE is not supported yet")),
+        Statement::Describe(describe) => Outcome::plain(Kind::Describe(Box::new(describe.clone()))),
         Statement::Access(_) => return Err(CqlError::invalid("Roles and permissions are not supported yet")),
         _ => Outcome::plain(Kind::Ddl),
     };
@@ -86,7 +89,27 @@ pub fn prepare(parsed: &Parsed, schema: &Schema, keyspace: Option<&str>) -> Resu
         pk_indexes,
         columns: outcome.columns,
         warnings: Vec::new(),
+        names_keyspaces: names_keyspaces(&parsed.statement),
     })
+}
+
+/// As Cassandra 5.0 has it (`isFullyQualified`): reads, modifications and batches of them; nothing else.
+fn names_keyspaces(statement: &Statement) -> bool {
+    let named = |table: &QualifiedName| table.keyspace.is_some();
+    match statement {
+        Statement::Select(select) => named(&select.table),
+        Statement::Insert(insert) => named(&insert.table),
+        Statement::InsertJson(insert) => named(&insert.table),
+        Statement::Update(update) => named(&update.table),
+        Statement::Delete(delete) => named(&delete.table),
+        Statement::Batch(batch) => batch.statements.iter().all(|modification| match modification {
+            Modification::Insert(insert) => named(&insert.table),
+            Modification::InsertJson(insert) => named(&insert.table),
+            Modification::Update(update) => named(&update.table),
+            Modification::Delete(delete) => named(&delete.table),
+        }),
+        _ => false,
+    }
 }
 
 fn write(modification: &Modification, around: &mut Surroundings<'_>) -> Result<Outcome, CqlError> {
@@ -118,8 +141,14 @@ impl Prepared {
                 names::check_writable(table)?;
                 Ok(Plan::Truncate(table.clone()))
             }
+            Kind::Describe(describe) => Ok(Plan::Describe(describe.clone())),
             Kind::Ddl => Ok(Plan::Ddl),
         }
+    }
+
+    /// Whether it is a batch, which may write several tables.
+    pub fn is_batch(&self) -> bool {
+        matches!(self.statement, Kind::Batch(_))
     }
 
     /// EXECUTE's own words for a wrong number of values; QUERY's are `bind`'s.

@@ -68,7 +68,8 @@ impl From<crate::io::IoError> for BootError {
 /// A shard that serves, with the messages that came while it started.
 pub struct Booted {
     pub router: Rc<Router>,
-    pub root: Root,
+    /// The node as its clients see it.
+    pub local: LocalInfo,
     pub early: Vec<(ShardId, Message)>,
 }
 
@@ -85,7 +86,8 @@ pub async fn boot(io: Io, mesh: Mesh<Message>, config: &NodeConfig) -> Result<Bo
         gathering.tell_all(&BootStep::Abort).await;
     }
     let (router, root) = booted?;
-    Ok(Booted { router, root, early: gathering.early })
+    let local = local_info(config, &root);
+    Ok(Booted { router, local, early: gathering.early })
 }
 
 async fn start(io: &Io, gathering: &mut Gathering, config: &NodeConfig) -> Result<(Rc<Router>, Root), BootError> {
@@ -284,6 +286,19 @@ async fn forget_old_streams(io: &Io, config: &NodeConfig, root: &mut Root) -> Re
     Ok(crate::shard::remove_old_streams(io, &config.data_dir.join(COMMITLOG_DIR), &old).await?)
 }
 
+/// What the configuration and the directory say of the node.
+fn local_info(config: &NodeConfig, root: &Root) -> LocalInfo {
+    LocalInfo {
+        host_id: root.host_id.into_bytes(),
+        tokens: tokens(root, config.num_tokens),
+        generation: i32::try_from(root.boot_generation).unwrap_or(i32::MAX),
+        data_center: root.data_center.clone(),
+        rack: root.rack.clone(),
+        cluster_name: root.cluster_name.clone(),
+        ..config.local.clone()
+    }
+}
+
 /// The rows of the system tables that describe this node and the schema.
 async fn write_system_rows(
     shard: &Rc<Shard>,
@@ -292,15 +307,7 @@ async fn write_system_rows(
     root: &Root,
     router: &Rc<Router>,
 ) -> Result<(), BootError> {
-    let local = LocalInfo {
-        host_id: root.host_id.into_bytes(),
-        tokens: tokens(root, config.num_tokens),
-        generation: i32::try_from(root.boot_generation).unwrap_or(i32::MAX),
-        data_center: root.data_center.clone(),
-        rack: root.rack.clone(),
-        cluster_name: root.cluster_name.clone(),
-        ..config.local.clone()
-    };
+    let local = local_info(config, root);
     let rows = system_rows::of_boot(schema, &local, &router.context());
     for mutation in rows {
         let mut write = Write { mutations: vec![mutation.bytes], ..Write::default() };

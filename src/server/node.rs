@@ -159,7 +159,7 @@ async fn serve(io: Io, mesh: Mesh<Message>, settings: Settings, say: Sender<Said
         Ok(booted) => booted,
         Err(error) => return tell(Said::Failed(error.into())),
     };
-    let net = Net::new(io.clone(), booted.router.clone(), limits(&settings));
+    let net = Net::new(io.clone(), booted.router.clone(), limits(&settings), booted.local);
     if settings.scylla_shard_info {
         net.announce_shards(settings.shard_aware_port);
     }
