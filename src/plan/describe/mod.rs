@@ -4,8 +4,6 @@
 
 mod create;
 
-use std::borrow::Cow;
-
 use crate::cql::ast::{Describe, DescribeTarget, Ident, QualifiedName};
 use crate::plan::ColumnSpec;
 use crate::plan::system_rows::LocalInfo;
@@ -106,13 +104,12 @@ struct View<'a> {
 impl<'a> View<'a> {
     /// The keyspace of this name, or the current one.
     fn keyspace(&self, name: Option<&Ident>) -> Result<&'a Keyspace, CqlError> {
+        let none = || CqlError::invalid("No keyspace specified and no current keyspace");
         let name = match name {
-            Some(name) => Cow::Borrowed(name.as_str()),
-            None => Cow::Borrowed(
-                self.current.ok_or_else(|| CqlError::invalid("No keyspace specified and no current keyspace"))?,
-            ),
+            Some(name) => name.as_str(),
+            None => self.current.ok_or_else(none)?,
         };
-        self.schema.keyspace(&name).ok_or_else(|| CqlError::invalid(format!("'{name}' not found in keyspaces")))
+        self.schema.keyspace(name).ok_or_else(|| CqlError::invalid(format!("'{name}' not found in keyspaces")))
     }
 
     /// Elements of the current keyspace, or of all of them where there is none.
