@@ -171,3 +171,74 @@ impl Prepared {
         self.variables.iter().filter_map(|variable| find(&variable.name)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::plan::testing;
+
+    fn schema() -> Schema {
+        testing::schema(&[
+            "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))",
+            "CREATE TABLE u (k int PRIMARY KEY)",
+        ])
+    }
+
+    fn prepared(cql: &str) -> Result<Prepared, String> {
+        let parsed = crate::cql::parse(cql).unwrap();
+        prepare(&parsed, &schema(), Some("ks")).map_err(|error| error.message().to_owned())
+    }
+
+    fn check_variables(cql: &str, names: &[&str], key: &[u16]) {
+        let prepared = prepared(cql).unwrap();
+        assert_eq!(prepared.variables.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(), names, "{cql}");
+        assert_eq!(prepared.pk_indexes, key, "{cql}");
+    }
+
+    #[test]
+    fn variables_are_named_after_what_receives_them() {
+        check_variables("SELECT * FROM t WHERE k = ? LIMIT ?", &["k", "[limit]"], &[0]);
+        check_variables("INSERT INTO t (v, k, c) VALUES (?, ?, 1) USING TTL ?", &["v", "k", "[ttl]"], &[1]);
+        check_variables("INSERT INTO t (k, c, v) VALUES (:k, :c, :k)", &["k", "c", "k"], &[0]);
+        check_variables("INSERT INTO t JSON ?", &["[json]"], &[]);
+        check_variables("DELETE FROM t WHERE k IN ? AND (c) = (?)", &["in(k)", "c"], &[]);
+        check_variables("DELETE FROM t WHERE k = ? AND (c) IN ?", &["k", "in(c)"], &[0]);
+        let batch = "BEGIN BATCH INSERT INTO t (k, c) VALUES (?, 1); DELETE FROM t WHERE k = ?; APPLY BATCH";
+        check_variables(batch, &["k", "k"], &[1]);
+        let timed = "BEGIN BATCH USING TIMESTAMP ? INSERT INTO t (k, c) VALUES (?, 1); APPLY BATCH";
+        check_variables(timed, &["[timestamp]", "k"], &[]);
+        let tables = "BEGIN BATCH INSERT INTO t (k, c) VALUES (?, 1); DELETE FROM u WHERE k = ?; APPLY BATCH";
+        check_variables(tables, &["k", "k"], &[]);
+    }
+
+    #[test]
+    fn wrong_numbers_of_values_are_refused_in_two_ways() {
+        let prepared = prepared("DELETE FROM t WHERE k = ? AND c = ?").unwrap();
+        let error = prepared.bind(&[Value::Null], &schema(), &testing::options()).unwrap_err();
+        assert_eq!(error.message(), "Invalid amount of bind variables");
+        let error = prepared.check_count(1).unwrap_err();
+        assert_eq!(error.message(), "there were 2 markers(?) in CQL but 1 bound variables");
+        assert!(prepared.check_count(2).is_ok());
+    }
+
+    #[test]
+    fn keyspaces_and_tables_are_looked_up_when_a_statement_runs() {
+        let run = |cql: &str| {
+            let plan = prepared(cql).unwrap().bind(&[], &schema(), &testing::options());
+            plan.map(|plan| format!("{plan:?}").chars().take(10).collect::<String>())
+                .map_err(|error| error.message().to_owned())
+        };
+        assert_eq!(run("USE ks"), Ok("Use(\"ks\")".to_owned()));
+        assert_eq!(run("USE other"), Err("Keyspace 'other' does not exist".to_owned()));
+        assert!(run("TRUNCATE t").is_ok());
+        assert_eq!(run("TRUNCATE ks.x"), Err("table x does not exist".to_owned()));
+        assert_eq!(run("CREATE TABLE x (k int PRIMARY KEY)"), Ok("Ddl".to_owned()));
+    }
+
+    #[test]
+    fn roles_are_refused_by_name() {
+        let error = prepared("CREATE ROLE r").map(|_| ()).unwrap_err();
+        assert_eq!(error, "Roles and permissions are not supported yet");
+    }
+}

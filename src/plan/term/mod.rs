@@ -7,6 +7,8 @@
 mod bind;
 mod prepare;
 mod raw;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -190,3 +190,131 @@ impl BatchLimits {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::plan::testing;
+    use crate::plan::write::testing::{check, check_refused, print, write};
+
+    fn schema() -> Schema {
+        testing::schema(&[
+            "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))",
+            "CREATE TABLE u (k int PRIMARY KEY, v int)",
+            "CREATE TABLE n (k int PRIMARY KEY, n counter)",
+        ])
+    }
+
+    #[test]
+    fn statements_on_one_partition_share_a_mutation() {
+        check(
+            &schema(),
+            "BEGIN BATCH INSERT INTO t (k, c) VALUES (1, 1); UPDATE u SET v = 2 WHERE k = 1; \
+             DELETE FROM t WHERE k = 1 AND c = 2; INSERT INTO t (k, c) VALUES (2, 1); APPLY BATCH",
+            &["t 1: row(1) live row(2) -row", "u 1: row() v=2", "t 2: row(1) live"],
+        );
+        assert!(matches!(
+            crate::plan::write::testing::plan_with(&schema(), "BEGIN BATCH APPLY BATCH", &[], &testing::options()),
+            Ok(Plan::Void)
+        ));
+    }
+
+    #[test]
+    fn a_batch_is_logged_where_it_has_several_mutations() {
+        let two = "INSERT INTO u (k) VALUES (1); INSERT INTO u (k) VALUES (2);";
+        let one = "INSERT INTO u (k) VALUES (1); UPDATE u SET v = 1 WHERE k = 1;";
+        for (begin, body, expected) in [("BATCH", two, true), ("BATCH", one, false), ("UNLOGGED BATCH", two, false)] {
+            let plan = write(&schema(), &format!("BEGIN {begin} {body} APPLY BATCH"), &[]).unwrap();
+            assert_eq!(plan.logged_batch, expected, "{begin} {body}");
+        }
+    }
+
+    #[test]
+    fn a_batch_has_one_timestamp_or_each_statement_its_own() {
+        let cql = "BEGIN BATCH USING TIMESTAMP 5 INSERT INTO u (k) VALUES (1); APPLY BATCH";
+        assert_eq!(write(&schema(), cql, &[]).unwrap().timestamp, Some(5));
+        check(
+            &schema(),
+            "BEGIN BATCH INSERT INTO u (k) VALUES (1) USING TIMESTAMP 7; UPDATE u SET v = 1 WHERE k = 1; APPLY BATCH",
+            &["u 1: row() live@7 row() v=1"],
+        );
+    }
+
+    #[test]
+    fn what_may_not_stand_together() {
+        let (insert, count) = ("INSERT INTO u (k) VALUES (1);", "UPDATE n SET n = n + 1 WHERE k = 1;");
+        let timed = "INSERT INTO u (k) VALUES (1) USING TIMESTAMP 7;";
+        for (begin, body, expected) in [
+            ("BATCH USING TTL 5", insert, "Global TTL on the BATCH statement is not supported."),
+            ("BATCH USING TIMESTAMP 5", timed, "Timestamp must be set either on BATCH or individual statements"),
+            ("BATCH", count, "Cannot include a counter statement in a logged batch"),
+            ("COUNTER BATCH", insert, "Cannot include non-counter statement in a counter batch"),
+            ("COUNTER BATCH USING TIMESTAMP 5", count, "Cannot provide custom timestamp for counter BATCH"),
+        ] {
+            check_refused(&schema(), &format!("BEGIN {begin} {body} APPLY BATCH"), expected);
+        }
+        let both = format!("BEGIN BATCH {count} {insert} APPLY BATCH");
+        check_refused(&schema(), &both, "Counter and non-counter mutations cannot exist in the same batch");
+        let conditional = "BEGIN BATCH INSERT INTO u (k) VALUES (1) IF NOT EXISTS; \
+                           INSERT INTO t (k, c) VALUES (1, 1); APPLY BATCH";
+        check_refused(&schema(), conditional, "Batch with conditions cannot span multiple tables");
+    }
+
+    fn message(kind: protocol::BatchKind, parts: &[(&str, &[Value<'_>])]) -> Result<Vec<String>, String> {
+        let schema = schema();
+        let prepared: Vec<Prepared> = parts
+            .iter()
+            .map(|(cql, _)| crate::plan::prepare(&crate::cql::parse(cql).unwrap(), &schema, Some("ks")).unwrap())
+            .collect();
+        let parts: Vec<(&Prepared, &[Value<'_>])> =
+            prepared.iter().zip(parts).map(|(prepared, (_, values))| (prepared, *values)).collect();
+        match bind_batch(kind, &parts, &testing::options(), &schema) {
+            Ok(Plan::Write(plan)) => Ok(plan.mutations.into_iter().map(print).collect()),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.message().to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_batch_message_binds_each_statement_with_its_own_values() {
+        let (one, two) = (1i32.to_be_bytes(), 2i32.to_be_bytes());
+        let insert = "INSERT INTO t (k, c) VALUES (?, ?)";
+        let kind = protocol::BatchKind::Unlogged;
+        let first = [Value::Bytes(&one), Value::Bytes(&one)];
+        let second = [Value::Bytes(&one), Value::Bytes(&two)];
+        assert_eq!(
+            message(kind, &[(insert, &first), (insert, &second)]),
+            Ok(vec!["t 1: row(1) live row(2) live".to_owned()])
+        );
+        let wrong = message(kind, &[(insert, &first[..1])]).unwrap_err();
+        assert_eq!(wrong, "There were 2 markers(?) in CQL but 1 bound variables");
+        let select = message(kind, &[("SELECT * FROM t", &[])]).unwrap_err();
+        assert_eq!(select, "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.");
+    }
+
+    #[test]
+    fn large_batches_are_told_and_larger_ones_refused() {
+        let cql = "BEGIN UNLOGGED BATCH INSERT INTO u (k) VALUES (1); INSERT INTO u (k) VALUES (2); APPLY BATCH";
+        let mut plan = write(&schema(), cql, &[]).unwrap();
+        let bytes: usize = plan.mutations.iter().map(|mutation| mutation.bytes.len()).sum();
+        BatchLimits::default().check(&mut plan).unwrap();
+        assert_eq!(plan.warnings, [""; 0]);
+        let limits = BatchLimits { warn_bytes: bytes - 1, fail_bytes: bytes, unlogged_partitions_warn: 1 };
+        limits.check(&mut plan).unwrap();
+        assert_eq!(
+            plan.warnings,
+            [
+                format!(
+                    "Batch for [ks.u] is of size {bytes}, exceeding specified threshold of {} by 1.",
+                    bytes - 1
+                ),
+                "Unlogged batch covering 2 partitions detected against table [ks.u]. You should use a logged batch for \
+                 atomicity, or asynchronous writes for performance."
+                    .to_owned(),
+            ]
+        );
+        let limits = BatchLimits { fail_bytes: bytes - 1, ..limits };
+        assert_eq!(limits.check(&mut plan).unwrap_err().message(), "Batch too large");
+    }
+}

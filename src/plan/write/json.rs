@@ -126,3 +126,53 @@ impl JsonInsert {
         columns.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::plan::testing;
+    use crate::plan::write::testing::{check, check_refused, words};
+    use crate::protocol::Value;
+    use crate::schema::Schema;
+
+    fn schema() -> Schema {
+        testing::schema(&["CREATE TABLE t (k int, c int, v int, w text, \"Q\" int, PRIMARY KEY (k, c))"])
+    }
+
+    #[test]
+    fn an_object_gives_every_column() {
+        let insert = |object: &str, rest: &str| format!("INSERT INTO t JSON '{object}' {rest}");
+        let all = insert(r#"{"k": 1, "C": "2", "v": 3, "\"Q\"": 4}"#, "");
+        check(&schema(), &all, &["t 1: row(2) live Q=4 v=3 -w"]);
+        let some = insert(r#"{"k": 1, "c": 2, "v": null}"#, "DEFAULT UNSET USING TTL 9");
+        check(&schema(), &some, &["t 1: row(2) live~9 -v"]);
+    }
+
+    #[test]
+    fn the_text_may_be_bound_beside_other_variables() {
+        let timestamp = 5i64.to_be_bytes();
+        let text = br#"{"k": 1, "c": 2, "v": 3}"#;
+        let run = |value| {
+            let cql = "INSERT INTO t JSON ? DEFAULT UNSET USING TIMESTAMP ?";
+            words(&schema(), cql, &[value, Value::Bytes(&timestamp)])
+        };
+        assert_eq!(run(Value::Bytes(text)).unwrap(), ["t 1: row(2) live@5 v=3@5"]);
+        assert_eq!(run(Value::Null).unwrap_err(), "Got null for INSERT JSON values");
+        assert!(run(Value::Unset).unwrap_err().starts_with("Could not decode JSON string as a map: "));
+    }
+
+    #[test]
+    fn objects_that_do_not_fit_are_refused() {
+        for (object, expected) in [
+            (r#"{"k": 1, "c": 2, "x": 3}"#, "JSON values map contains unrecognized column: x"),
+            (
+                r#"{"k": 1, "c": 2, "v": 1.5}"#,
+                "Error decoding JSON value for v: Expected an int value, but got a Double: 1.5",
+            ),
+            (r#"{"c": 2}"#, "Invalid null value in condition for column k"),
+            (r#"{"k": 1}"#, "Invalid null value in condition for column c"),
+        ] {
+            check_refused(&schema(), &format!("INSERT INTO t JSON '{object}'"), expected);
+        }
+    }
+}

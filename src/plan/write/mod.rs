@@ -11,6 +11,8 @@ mod json;
 mod operation;
 mod restrictions;
 mod rows;
+#[cfg(test)]
+mod testing;
 mod timing;
 
 use std::fmt;
@@ -211,4 +213,149 @@ fn prepare_delete(table: &Rc<Table>, delete: &ast::Delete, scope: &mut Scope<'_>
         ));
     }
     Ok(PreparedWrite { table: table.clone(), verb: Verb::Delete, which, operations, using, conditions, json: None })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::testing::{check, check_refused, plan_with, words, write};
+    use crate::plan::testing;
+    use crate::plan::{Plan, RequestOptions};
+    use crate::protocol::{Consistency, Value};
+    use crate::schema::Schema;
+
+    fn schema() -> Schema {
+        testing::schema(&[
+            "CREATE TABLE t (k int, c int, s int static, v int, w text, PRIMARY KEY (k, c))",
+            "CREATE TABLE plain (k int PRIMARY KEY, v int, w int)",
+            "CREATE TABLE pair (a int, b text, v int, PRIMARY KEY ((a, b)))",
+            "CREATE TABLE text (k text PRIMARY KEY, v int)",
+            "CREATE TABLE ttl (k int PRIMARY KEY, v int) WITH default_time_to_live = 60",
+            "CREATE TABLE n (k int PRIMARY KEY, n counter)",
+        ])
+    }
+
+    #[test]
+    fn an_insert_makes_its_row_live_and_an_update_does_not() {
+        let schema = schema();
+        check(&schema, "INSERT INTO t (k, c) VALUES (1, 2)", &["t 1: row(2) live"]);
+        check(&schema, "INSERT INTO t (c, v, k) VALUES (2, 3, 1)", &["t 1: row(2) live v=3"]);
+        check(&schema, "UPDATE t SET v = 3 WHERE k = 1 AND c = 2", &["t 1: row(2) v=3"]);
+        check(&schema, "INSERT INTO plain (k) VALUES (1)", &["plain 1: row() live"]);
+        check(&schema, "UPDATE plain SET v = 1, w = null WHERE k = 1", &["plain 1: row() v=1 -w"]);
+    }
+
+    #[test]
+    fn statics_go_to_the_static_row() {
+        let schema = schema();
+        check(&schema, "INSERT INTO t (k, s) VALUES (1, 2)", &["t 1: static s=2"]);
+        check(&schema, "INSERT INTO t (k, c, s) VALUES (1, 2, 3)", &["t 1: row(2) live static s=3"]);
+        check(&schema, "UPDATE t SET s = 2 WHERE k = 1", &["t 1: static s=2"]);
+        check(&schema, "UPDATE t SET s = 2, v = 3 WHERE k = 1 AND c = 4", &["t 1: row(4) v=3 static s=2"]);
+        check(&schema, "DELETE s FROM t WHERE k = 1", &["t 1: static -s"]);
+        let only = "Invalid restrictions on clustering columns since the DELETE statement modifies only static columns";
+        check_refused(&schema, "DELETE s FROM t WHERE k = 1 AND c = 1", only);
+    }
+
+    #[test]
+    fn times_to_live_and_timestamps_stand_in_each_cell() {
+        let schema = schema();
+        let cql = "INSERT INTO t (k, c, v) VALUES (1, 2, 3) USING TIMESTAMP 5 AND TTL 10";
+        check(&schema, cql, &["t 1: row(2) live@5~10 v=3@5~10"]);
+        check(&schema, "UPDATE t USING TTL 9 SET v = 1, w = null WHERE k = 1 AND c = 2", &["t 1: row(2) v=1~9 -w"]);
+        check(&schema, "UPDATE ttl SET v = 1 WHERE k = 1", &["ttl 1: row() v=1~60"]);
+        check(&schema, "UPDATE ttl USING TTL 0 SET v = 1 WHERE k = 1", &["ttl 1: row() v=1"]);
+        check(&schema, "DELETE v FROM t USING TIMESTAMP 7 WHERE k = 1 AND c = 2", &["t 1: row(2) -v@7"]);
+    }
+
+    #[test]
+    fn each_partition_of_an_in_gets_a_mutation() {
+        let schema = schema();
+        let cql = "UPDATE t SET v = 7 WHERE k IN (2, 1, 2) AND c IN (4, 3)";
+        check(&schema, cql, &["t 1: row(3) v=7 row(4) v=7", "t 2: row(3) v=7 row(4) v=7"]);
+        check(&schema, "UPDATE t SET v = 7 WHERE k IN () AND c = 1", &[]);
+        check(&schema, "INSERT INTO pair (a, b, v) VALUES (1, 'x', 2)", &["pair 4000000010000017800: row() live v=2"]);
+        check(&schema, "DELETE FROM plain WHERE k IN (1, 2)", &["plain 1: -all", "plain 2: -all"]);
+    }
+
+    #[test]
+    fn unset_values_write_nothing_and_null_values_delete() {
+        let schema = schema();
+        let one = 1i32.to_be_bytes();
+        let run = |value| words(&schema, "INSERT INTO plain (k, v) VALUES (?, ?)", &[Value::Bytes(&one), value]);
+        assert_eq!(run(Value::Unset).unwrap(), ["plain 1: row() live"]);
+        assert_eq!(run(Value::Null).unwrap(), ["plain 1: row() live -v"]);
+        let run = |value| words(&schema, "UPDATE plain SET v = ? WHERE k = ?", &[value, Value::Bytes(&one)]);
+        assert_eq!(run(Value::Unset).unwrap(), ["plain 1: row()"]);
+        let run = |value| words(&schema, "UPDATE plain SET v = 1 WHERE k = ?", &[value]).unwrap_err();
+        assert_eq!(run(Value::Unset), "Invalid unset value for column k");
+        assert_eq!(run(Value::Null), "Invalid null value in condition for column k");
+        assert_eq!(run(Value::Bytes(b"123")), "Expected 4 or 0 byte int (3)");
+        assert_eq!(run(Value::Bytes(b"")), "Key may not be empty");
+    }
+
+    #[test]
+    fn keys_have_limits() {
+        let schema = schema();
+        let long = vec![b'x'; 65_536];
+        let run = |key: &[u8]| words(&schema, "INSERT INTO text (k) VALUES (?)", &[Value::Bytes(key)]).map(|_| ());
+        assert_eq!(run(&long).unwrap_err(), "Key length of 65536 is longer than maximum of 65535");
+        assert_eq!(run(&long[..65_535]), Ok(()));
+        check(&schema, "INSERT INTO pair (a, b) VALUES (1, '')", &["pair 40000000100000000: row() live"]);
+        let several = "UPDATE pair SET v = 1 WHERE a = 1 AND b = ?";
+        let error = words(&schema, several, &[Value::Bytes(&long)]).unwrap_err();
+        assert_eq!(error, "Key length of 65536 is longer than maximum of 65535");
+    }
+
+    #[test]
+    fn an_insert_names_columns_and_values_that_belong_together() {
+        let schema = schema();
+        for (cql, expected) in [
+            ("INSERT INTO t (k, c) VALUES (1)", "Unmatched column names/values"),
+            ("INSERT INTO t (k, k, c) VALUES (1, 1, 1)", "The column names contains duplicates"),
+            ("INSERT INTO t (k, c, x) VALUES (1, 1, 1)", "Undefined column name x in table ks.t"),
+            ("INSERT INTO t (c) VALUES (1)", "Some partition key parts are missing: k"),
+            ("INSERT INTO t (k, v) VALUES (1, 1)", "Some clustering keys are missing: c"),
+            ("INSERT INTO t (k, c) VALUES (1, 'x')", "Invalid STRING constant (x) for \"c\" of type int"),
+            ("INSERT INTO n (k) VALUES (1)", "INSERT statements are not allowed on counter tables, use UPDATE instead"),
+            ("UPDATE t SET c = 1 WHERE k = 1", "PRIMARY KEY part c found in SET part"),
+            ("DELETE k FROM t WHERE k = 1", "Invalid identifier k for deletion (should not be a PRIMARY KEY part)"),
+        ] {
+            check_refused(&schema, cql, expected);
+        }
+    }
+
+    #[test]
+    fn what_must_read_first_is_prepared_and_refused_when_bound() {
+        let schema = schema();
+        let if_exists = "Conditional updates (IF EXISTS) are not supported yet";
+        check_refused(&schema, "UPDATE plain SET v = 1 WHERE k = 1 IF EXISTS", if_exists);
+        let if_not = "Conditional updates (IF NOT EXISTS) are not supported yet";
+        check_refused(&schema, "INSERT INTO plain (k) VALUES (1) IF NOT EXISTS", if_not);
+        check_refused(&schema, "UPDATE n SET n = n + 1 WHERE k = 1", "Writing counters is not supported yet");
+        check_refused(
+            &schema,
+            "UPDATE plain USING TIMESTAMP 5 SET v = 1 WHERE k = 1 IF v = 2",
+            "Cannot provide custom timestamp for conditional updates",
+        );
+        let parsed = crate::cql::parse("UPDATE plain SET v = ? WHERE k = ? IF v IN ? AND w = ?").unwrap();
+        let prepared = crate::plan::prepare(&parsed, &schema, Some("ks")).unwrap();
+        let names: Vec<&str> = prepared.variables.iter().map(|variable| variable.name.as_str()).collect();
+        assert_eq!(names, ["v", "k", "in(v)", "w"]);
+        assert_eq!(prepared.pk_indexes, [1]);
+    }
+
+    #[test]
+    fn the_clients_timestamp_serves_the_whole_plan() {
+        let schema = schema();
+        let options = RequestOptions { timestamp: Some(77), ..testing::options() };
+        let Plan::Write(plan) = plan_with(&schema, "UPDATE plain SET v = 1 WHERE k = 1", &[], &options).unwrap() else {
+            panic!("an UPDATE is a write");
+        };
+        assert_eq!((plan.timestamp, plan.logged_batch), (Some(77), false));
+        assert_eq!(write(&schema, "UPDATE plain SET v = 1 WHERE k = 1", &[]).unwrap().timestamp, None);
+        let options = RequestOptions { consistency: Consistency::Serial, ..testing::options() };
+        let error = plan_with(&schema, "UPDATE plain SET v = 1 WHERE k = 1", &[], &options).unwrap_err();
+        assert_eq!(error, "You must use conditional updates for serializable writes");
+    }
 }

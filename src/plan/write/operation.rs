@@ -402,3 +402,155 @@ impl Iterator for ListPaths {
         Some(path)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::mutation::{Entry, MutationView};
+    use crate::plan::testing;
+    use crate::plan::write::testing::{check, check_refused, words, write};
+    use crate::protocol::Value;
+    use crate::schema::Schema;
+    use crate::types::collection::pack_list;
+
+    fn schema() -> Schema {
+        testing::schema(&[
+            "CREATE TYPE ty (a int, b text)",
+            "CREATE TABLE t (k int PRIMARY KEY, v int, s set<int>, m map<int, int>, l list<int>, u ty, n set<int>, \
+             fl frozen<list<int>>, fm frozen<map<int, int>>, fu frozen<ty>, tu tuple<int, int>)",
+        ])
+    }
+
+    fn check_set(assignment: &str, expected: &str) {
+        check(
+            &schema(),
+            &format!("UPDATE t SET {assignment} WHERE k = 1"),
+            &[format!("t 1: row() {expected}").as_str()],
+        );
+    }
+
+    fn check_wrong(assignment: &str, expected: &str) {
+        check_refused(&schema(), &format!("UPDATE t SET {assignment} WHERE k = 1"), expected);
+    }
+
+    #[test]
+    fn a_whole_collection_replaces_what_was_there() {
+        check_set("s = {2, 1, 2}", "-s@before s[1]= s[2]=");
+        check_set("s = {}", "-s@before");
+        check_set("s = null", "-s@before");
+        check_set("m = {2: 3, 1: 4}", "-m@before m[1]=4 m[2]=3");
+        check_set("m = {}", "-m@before");
+        check_set("u = {a: 7}", "-u@before u[0]=7");
+        check_set("u = {b: 'A', a: null}", "-u@before u[1]=41");
+    }
+
+    #[test]
+    fn parts_are_cells_of_their_own() {
+        check_set("s = s + {1}", "s[1]=");
+        check_set("s = s - {1, 2}", "-s[1] -s[2]");
+        check(&schema(), "UPDATE t SET s += null WHERE k = 1", &["t 1: row()"]);
+        check_set("m = m + {1: 2}", "m[1]=2");
+        check_set("m = m - {1}", "-m[1]");
+        check_set("m[1] = 2", "m[1]=2");
+        check_set("m[1] = null", "-m[1]");
+        check_set("u.b = 'A'", "u[1]=41");
+        check_set("u.a = null", "-u[0]");
+    }
+
+    #[test]
+    fn frozen_values_are_one_cell() {
+        check_set("fl = [1]", "fl=10000000400000001");
+        check_set("fl = null", "-fl");
+        check_set("fu = {a: 1}", "fu=400000001ffffffff");
+        check_set("tu = (1, null)", "tu=400000001ffffffff");
+    }
+
+    #[test]
+    fn deletions_of_columns_and_parts() {
+        let schema = schema();
+        for (what, expected) in
+            [("s", "-s"), ("v", "-v"), ("s[1]", "-s[1]"), ("m[1]", "-m[1]"), ("u.b", "-u[1]"), ("s, m", "-s -m")]
+        {
+            check(&schema, &format!("DELETE {what} FROM t WHERE k = 1"), &[format!("t 1: row() {expected}").as_str()]);
+        }
+        let frozen = "Invalid deletion operation for frozen collection column fm";
+        check_refused(&schema, "DELETE fm[1] FROM t WHERE k = 1", frozen);
+        let field = "Frozen UDT column fu does not support field deletions";
+        check_refused(&schema, "DELETE fu.a FROM t WHERE k = 1", field);
+        check_refused(
+            &schema,
+            "DELETE v[1] FROM t WHERE k = 1",
+            "Invalid deletion operation for non collection column v",
+        );
+    }
+
+    /// The values of a plan's list cells in the order of their paths, which is the list's.
+    fn list(cql: &str) -> Vec<i32> {
+        let plan = write(&schema(), cql, &[]).unwrap();
+        let view = MutationView::parse(&plan.mutations[0].bytes).unwrap();
+        let mut cells: Vec<(Vec<u8>, i32)> = view
+            .entries()
+            .filter_map(|entry| match entry {
+                Entry::Cell(cell) => {
+                    Some((cell.path.unwrap().to_vec(), i32::from_be_bytes(cell.value.try_into().unwrap())))
+                }
+                _ => None,
+            })
+            .collect();
+        cells.sort();
+        cells.into_iter().map(|(_, value)| value).collect()
+    }
+
+    #[test]
+    fn list_elements_keep_their_order() {
+        assert_eq!(list("UPDATE t SET l = [3, 1, 2] WHERE k = 1"), [3, 1, 2]);
+        assert_eq!(list("UPDATE t SET l = l + [3, 1] WHERE k = 1"), [3, 1]);
+        assert_eq!(list("UPDATE t SET l = [3, 1] + l WHERE k = 1"), [3, 1]);
+        let batch = |first: &str, second: &str| {
+            list(&format!(
+                "BEGIN BATCH UPDATE t SET l = {first} WHERE k = 1; UPDATE t SET l = {second} WHERE k = 1; APPLY BATCH"
+            ))
+        };
+        assert_eq!(batch("l + [1, 2]", "l + [3, 4]"), [1, 2, 3, 4]);
+        assert_eq!(batch("[3, 4] + l", "[1, 2] + l"), [1, 2, 3, 4]);
+        assert_eq!(batch("l + [2]", "[1] + l"), [1, 2]);
+    }
+
+    #[test]
+    fn operations_fit_their_columns() {
+        for (assignment, expected) in [
+            ("v = v + 1", "Invalid operation (v = v + 1) for non counter column v"),
+            ("v[0] = 1", "Invalid operation (v[0] = 1) for non collection column v"),
+            ("v.a = 1", "Invalid operation (v.a = 1) for non-UDT column v"),
+            ("tu = tu + (1, 1)", "Invalid operation (tu = tu + (1, 1)) for tuple column tu"),
+            ("fl = fl + [1]", "Invalid operation (fl = fl + [1]) for frozen collection column fl"),
+            ("fm[1] = 2", "Invalid operation (fm[1] = 2) for frozen collection column fm"),
+            ("fu.a = 1", "Invalid operation (fu.a = 1) for frozen UDT column fu"),
+            ("s[1] = 2", "Invalid operation (s[1] = 2) for set column s"),
+            ("s = {1} + s", "Invalid operation (s = {1} - s) for non list column s"),
+            ("m = m + {1}", "Value for a map addition has to be a map, but was: '{1}'"),
+            ("m = m - {1: 2}", "Value for a map substraction has to be a set, but was: '{1: 2}'"),
+            ("u.x = 1", "UDT column u does not have a field named x"),
+            ("m[null] = 1", "Invalid null map key"),
+            ("l[null] = 1", "Invalid null value for list index"),
+            ("l[0] = 1", "Setting or deleting an element of a list by its index is not supported yet"),
+            ("l = l - [1]", "Removing values from a list is not supported yet"),
+        ] {
+            check_wrong(assignment, expected);
+        }
+    }
+
+    #[test]
+    fn bound_collections_are_sorted_and_hold_no_null() {
+        let (one, two) = (1i32.to_be_bytes(), 2i32.to_be_bytes());
+        let value = pack_list([Some(two.as_slice()), Some(&one), Some(&two)]);
+        let cql = "UPDATE t SET s = ? WHERE k = 1";
+        assert_eq!(words(&schema(), cql, &[Value::Bytes(&value)]).unwrap(), ["t 1: row() -s@before s[1]= s[2]="]);
+        assert_eq!(words(&schema(), cql, &[Value::Unset]).unwrap(), ["t 1: row()"]);
+        let holed = pack_list([None]);
+        let error = words(&schema(), "UPDATE t SET l = ? WHERE k = 1", &[Value::Bytes(&holed)]).unwrap_err();
+        assert_eq!(error, "null is not supported inside collections");
+        let error = words(&schema(), "UPDATE t SET m[?] = 1 WHERE k = 1", &[Value::Unset]).unwrap_err();
+        assert_eq!(error, "Invalid unset map key");
+    }
+}

@@ -570,3 +570,103 @@ fn tuple_list(
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::testing;
+    use crate::plan::write::testing::check_refused;
+
+    fn check(cql: &str, expected: &str) {
+        let schema = testing::schema(&[
+            "CREATE TABLE t (k int, c int, d int, e int, v int, l list<int>, PRIMARY KEY (k, c, d, e))",
+        ]);
+        check_refused(&schema, cql, expected);
+    }
+
+    #[test]
+    fn the_partition_key_is_named_whole_by_equality() {
+        check("DELETE FROM t WHERE c = 1", "Some partition key parts are missing: k");
+        check(
+            "DELETE FROM t WHERE k > 1",
+            "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for \
+             DELETE statements",
+        );
+        let token = "The token function cannot be used in WHERE clauses for UPDATE statements";
+        check("UPDATE t SET v = 1 WHERE token(k) = 1", token);
+        check(
+            "DELETE FROM t WHERE k = 1 AND k = 2",
+            "k cannot be restricted by more than one relation if it includes an Equal",
+        );
+        check(
+            "DELETE FROM t WHERE k IN (1) AND k = 2",
+            "k cannot be restricted by more than one relation if it includes a IN",
+        );
+    }
+
+    #[test]
+    fn clustering_columns_are_named_from_the_first_on() {
+        check("UPDATE t SET v = 1 WHERE k = 1 AND c = 1", "Some clustering keys are missing: d, e");
+        check(
+            "UPDATE t SET v = 1 WHERE k = 1 AND c = 1 AND d > 1",
+            "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+        );
+        check(
+            "DELETE FROM t WHERE k = 1 AND d = 1",
+            "PRIMARY KEY column \"d\" cannot be restricted as preceding column \"c\" is not restricted",
+        );
+        check(
+            "DELETE FROM t WHERE k = 1 AND c > 1 AND d = 1",
+            "Clustering column \"d\" cannot be restricted (preceding column \"c\" is restricted by a non-EQ relation)",
+        );
+        check(
+            "DELETE FROM t WHERE k = 1 AND d = 1 AND c > 1",
+            "PRIMARY KEY column \"d\" cannot be restricted (preceding column \"c\" is restricted by a non-EQ relation)",
+        );
+    }
+
+    #[test]
+    fn only_two_halves_of_a_range_go_together() {
+        for (relations, expected) in [
+            ("c > 1 AND c > 2", "More than one restriction was found for the start bound on c"),
+            ("c < 1 AND c <= 2", "More than one restriction was found for the end bound on c"),
+            ("c = 1 AND c > 2", "c cannot be restricted by more than one relation if it includes an Equal"),
+            ("(c, d) = (1, 2) AND d = 2", "d cannot be restricted by more than one relation if it includes an Equal"),
+            (
+                "(c, d) > (1, 2) AND c < 2",
+                "Column \"c\" cannot be restricted by both a tuple notation inequality and a single column inequality",
+            ),
+            (
+                "c > 1 AND c = 2",
+                "Column \"c\" cannot be restricted by both an inequality relation and another relation",
+            ),
+        ] {
+            check(&format!("DELETE FROM t WHERE k = 1 AND {relations}"), expected);
+        }
+    }
+
+    #[test]
+    fn tuples_are_of_clustering_columns_in_order() {
+        for (relations, expected) in [
+            ("(k) = (1)", "Multi-column relations can only be applied to clustering columns but was applied to: k"),
+            ("(c, c) = (1, 1)", "Column \"c\" appeared twice in a relation: (c, c) = (1, 1)"),
+            (
+                "(c, e) = (1, 1)",
+                "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: (c, e) = (1, 1)",
+            ),
+            ("(c, d) = (1)", "Expected 2 elements in value tuple, but got 1: (1)"),
+        ] {
+            check(&format!("DELETE FROM t WHERE {relations} AND k = 1"), expected);
+        }
+    }
+
+    #[test]
+    fn other_relations_are_refused() {
+        let others = "Non PRIMARY KEY columns found in where clause: v ";
+        check("DELETE FROM t WHERE k = 1 AND v = 1", others);
+        check("DELETE FROM t WHERE k = 1 AND l CONTAINS 1", "Non PRIMARY KEY columns found in where clause: l ");
+        check("DELETE FROM t WHERE k = 1 AND c != 1", "Unsupported \"!=\" relation: c != 1");
+        check("DELETE FROM t WHERE k = 1 AND c IS NOT NULL", "Unsupported restriction: c IS NOT NULL");
+        check("DELETE FROM t WHERE k = 1 AND v CONTAINS 1", "Cannot use CONTAINS on non-collection column v");
+        check("DELETE FROM t WHERE k = 1 AND x = 1", "Undefined column name x in table ks.t");
+    }
+}

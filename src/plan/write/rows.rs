@@ -349,3 +349,104 @@ fn mixed(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::plan::testing;
+    use crate::plan::write::testing::{check, check_refused, words};
+    use crate::protocol::Value;
+    use crate::schema::Schema;
+    use crate::types::collection::{pack_list, pack_tuple};
+
+    fn schema() -> Schema {
+        testing::schema(&[
+            "CREATE TABLE t (k int, c int, d int, v int, PRIMARY KEY (k, c, d))",
+            "CREATE TABLE down (k int, c int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC)",
+            "CREATE TABLE mixed (k int, a int, b int, PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a ASC, b DESC)",
+        ])
+    }
+
+    #[test]
+    fn a_delete_takes_a_row_a_range_or_all() {
+        let schema = schema();
+        for (cql, expected) in [
+            ("DELETE FROM t WHERE k = 1", "t 1: -all"),
+            ("DELETE FROM t WHERE k = 1 AND c = 2 AND d = 3", "t 1: row(2,3) -row"),
+            ("DELETE FROM t WHERE k = 1 AND c = 2", "t 1: -<(2)..>(2)"),
+            ("DELETE FROM t WHERE k = 1 AND c = 2 AND d > 3", "t 1: ->(2,3)..>(2)"),
+            ("DELETE FROM t WHERE k = 1 AND c = 2 AND d >= 3 AND d < 5", "t 1: -<(2,3)..<(2,5)"),
+            ("DELETE FROM t WHERE k = 1 AND c <= 4", "t 1: -<()..>(4)"),
+            ("DELETE FROM t WHERE k = 1 AND c IN (2, 1) AND d > 3", "t 1: ->(1,3)..>(1) ->(2,3)..>(2)"),
+            ("DELETE FROM t WHERE k = 1 AND (c, d) > (3, 2)", "t 1: ->(3,2)..>()"),
+            ("DELETE FROM t WHERE k = 1 AND (c, d) >= (2, 1) AND (c) < (3)", "t 1: -<(2,1)..<(3)"),
+            ("DELETE FROM t WHERE k = 1 AND (c, d) IN ((3, 1), (2, 9))", "t 1: row(2,9) -row row(3,1) -row"),
+            ("DELETE v FROM t WHERE k = 1 AND (c, d) = (3, 1)", "t 1: row(3,1) -v"),
+        ] {
+            check(&schema, cql, &[expected]);
+        }
+    }
+
+    #[test]
+    fn a_range_without_rows_is_none() {
+        check(&schema(), "DELETE FROM t WHERE k = 1 AND c > 5 AND c < 1", &[]);
+        check(&schema(), "DELETE FROM t WHERE k = 1 AND c > 5 AND c <= 5", &[]);
+        check(&schema(), "DELETE FROM t WHERE k = 1 AND c IN () AND d > 1", &[]);
+    }
+
+    #[test]
+    fn a_descending_column_turns_its_range_round() {
+        check(&schema(), "DELETE FROM down WHERE k = 1 AND c > 5", &["down 1: -<()..<(5)"]);
+        check(&schema(), "DELETE FROM down WHERE k = 1 AND c >= 5 AND c < 9", &["down 1: ->(9)..>(5)"]);
+    }
+
+    /// `(a, b) > (1, 5)` with b descending: b above 5 stands first under a = 1, and all of a > 1 follows.
+    #[test]
+    fn columns_of_both_directions_make_several_ranges() {
+        let schema = schema();
+        for (cql, expected) in [
+            ("(a, b) > (1, 5)", "mixed 1: ->(1)..>() -<(1)..<(1,5)"),
+            ("(a, b) <= (1, 5)", "mixed 1: -<()..<(1) -<(1,5)..>(1)"),
+            ("(a, b) >= (1, 5) AND (a, b) < (1, 9)", "mixed 1: ->(1,9)..>(1,5)"),
+            ("(a, b) > (1, 5) AND (a, b) < (3, 7)", "mixed 1: ->(1)..<(3) -<(1)..<(1,5) ->(3,7)..>(3)"),
+            ("(a, b) > (1, 5) AND (a) <= (1)", "mixed 1: -<(1)..<(1,5)"),
+        ] {
+            check(&schema, &format!("DELETE FROM mixed WHERE k = 1 AND {cql}"), &[expected]);
+        }
+        check(&schema, "DELETE FROM mixed WHERE k = 1 AND (a, b) > (1, 5) AND (a) < (1)", &[]);
+    }
+
+    #[test]
+    fn lists_and_tuples_may_be_bound() {
+        let schema = schema();
+        let int = |value: i32| value.to_be_bytes();
+        let list = pack_list([Some(int(2).as_slice()), Some(int(1).as_slice())]);
+        let cql = "DELETE FROM t WHERE k IN ?";
+        assert_eq!(words(&schema, cql, &[Value::Bytes(&list)]).unwrap(), ["t 1: -all", "t 2: -all"]);
+        let holed = pack_list([Some(int(2).as_slice()), None]);
+        let error = words(&schema, cql, &[Value::Bytes(&holed)]).unwrap_err();
+        assert_eq!(error, "Invalid null value in condition for column k");
+        assert_eq!(words(&schema, cql, &[Value::Null]).unwrap_err(), "Invalid null value for IN restriction");
+        let tuple = pack_tuple([Some(int(3).as_slice()), Some(int(4).as_slice())]);
+        let cql = "DELETE FROM t WHERE k = 1 AND (c, d) = ?";
+        assert_eq!(words(&schema, cql, &[Value::Bytes(&tuple)]).unwrap(), ["t 1: row(3,4) -row"]);
+        let holed = pack_tuple([Some(int(3).as_slice()), None]);
+        assert_eq!(words(&schema, cql, &[Value::Bytes(&holed)]).unwrap_err(), "Invalid null value for column d");
+        let tuples = pack_list([Some(tuple.as_slice())]);
+        let cql = "DELETE FROM t WHERE k = 1 AND (c, d) IN ?";
+        assert_eq!(words(&schema, cql, &[Value::Bytes(&tuples)]).unwrap(), ["t 1: row(3,4) -row"]);
+    }
+
+    #[test]
+    fn columns_want_whole_rows() {
+        let ranges = "Range deletions are not supported for specific columns";
+        check_refused(&schema(), "DELETE v FROM t WHERE k = 1", ranges);
+        check_refused(&schema(), "DELETE v FROM t WHERE k = 1 AND c = 1", ranges);
+        check_refused(&schema(), "DELETE v FROM t WHERE k = 1 AND c > 1", ranges);
+        check_refused(
+            &schema(),
+            "DELETE FROM t WHERE k = 1 AND c > null",
+            "Invalid null value in condition for column c",
+        );
+    }
+}
