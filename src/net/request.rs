@@ -7,11 +7,11 @@ use crate::net::Net;
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::statements::Statement;
 use crate::plan::select::{FinishedRows, ReadPlan};
-use crate::plan::{self, Plan, Prepared, RequestOptions, describe};
+use crate::plan::{self, Plan, Prepared, RequestOptions, WritePlan, describe};
 use crate::protocol::result::MetadataMode;
 use crate::protocol::{
-    Batch, CqlError, Execute, Opcode, Prepare, ProtocolVersion, Query, QueryParameters, Request, StatementRef, Value,
-    Values,
+    Batch, Consistency, CqlError, Execute, Opcode, Prepare, ProtocolVersion, Query, QueryParameters, Request,
+    StatementRef, Value, Values,
 };
 use crate::router::message::Reply;
 
@@ -101,9 +101,10 @@ impl Call {
         match statement.prepared.bind(values, &router.schema(), &self.options(parameters))? {
             Plan::Write(write) => {
                 warnings.extend_from_slice(&write.warnings);
-                router.write(write).await.map(|()| Outcome::Void)
+                self.write(write, parameters.consistency).await
             }
             Plan::Read(read) => {
+                router.check_consistency(&read.table, parameters.consistency)?;
                 warnings.extend_from_slice(&read.warnings);
                 let rows = self.read(&read).await?;
                 let mode = MetadataMode::of(&statement.columns, presented_id, parameters.skip_metadata);
@@ -122,6 +123,17 @@ impl Call {
             }
             Plan::Void => Ok(Outcome::Void),
         }
+    }
+
+    async fn write(&self, write: WritePlan, level: Consistency) -> Result<Outcome, CqlError> {
+        let mut checked: Option<&str> = None;
+        for mutation in &write.mutations {
+            if checked != Some(&mutation.table.keyspace) {
+                self.net.router.check_consistency(&mutation.table, level)?;
+                checked = Some(&mutation.table.keyspace);
+            }
+        }
+        self.net.router.write(write).await.map(|()| Outcome::Void)
     }
 
     /// All pages that one page of the answer needs.
@@ -172,7 +184,7 @@ impl Call {
         match plan::bind_batch(batch.kind, &parts, &self.options(&batch.parameters), &schema)? {
             Plan::Write(write) => {
                 warnings.extend_from_slice(&write.warnings);
-                self.net.router.write(write).await.map(|()| Outcome::Void)
+                self.write(write, batch.parameters.consistency).await
             }
             _ => Ok(Outcome::Void),
         }

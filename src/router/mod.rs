@@ -5,6 +5,7 @@
 //! a call. System keyspaces stand on shard 0 whatever the token.
 
 mod batch;
+mod consistency;
 mod ddl;
 mod errors;
 pub mod message;
@@ -22,7 +23,7 @@ use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::{ShardId, Token};
 use crate::base::local::{Notify, Semaphore, Sender, oneshot};
 use crate::io::{Io, Mesh};
-use crate::protocol::CqlError;
+use crate::protocol::{Consistency, CqlError};
 use crate::router::message::{Message, Reply, Request};
 use crate::schema::partitioner::Sharding;
 use crate::schema::{Schema, Table, system};
@@ -142,6 +143,14 @@ impl Router {
 
     fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
         (0..self.sharding.shards).map(ShardId)
+    }
+
+    /// UNAVAILABLE where `table`'s keyspace has too few live replicas for the level.
+    pub fn check_consistency(&self, table: &Table, level: Consistency) -> Result<(), CqlError> {
+        match self.schema.borrow().keyspace(&table.keyspace) {
+            Some(keyspace) => consistency::check(keyspace, level),
+            None => Ok(()),
+        }
     }
 
     /// The shard that owns a partition of `table`.

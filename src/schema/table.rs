@@ -150,7 +150,7 @@ impl Table {
     }
 
     /// Puts the columns in the order that `SELECT *` shows: partition key and clustering by position, then statics, then
-    /// regulars; of these two the frozen before the multi-cell, each by name.
+    /// regulars, each by name.
     pub fn sort_columns(&mut self) {
         self.columns.sort_by(|a, b| column_order(a).cmp(&column_order(b)));
     }
@@ -165,15 +165,15 @@ impl Table {
 
 /// The key that columns are sorted by. Cassandra compares the first six bytes of names with the first one as signed,
 /// so that names that are not ASCII come first, and then whole names.
-fn column_order(column: &Column) -> (ColumnKind, bool, [u8; 6], &[u8]) {
+fn column_order(column: &Column) -> (ColumnKind, [u8; 6], &[u8]) {
     let name = column.name.as_bytes();
     if matches!(column.kind, ColumnKind::PartitionKey(_) | ColumnKind::Clustering { .. }) {
-        return (column.kind, false, [0; 6], name);
+        return (column.kind, [0; 6], name);
     }
     let mut prefix = [0; 6];
     prefix.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
     prefix[0] ^= 0x80;
-    (column.kind, column.ty.is_multi_cell(), prefix, name)
+    (column.kind, prefix, name)
 }
 
 #[derive(Clone, Debug)]
@@ -336,13 +336,13 @@ mod tests {
             ],
         );
         table.sort_columns();
-        assert_eq!(names(&table), ["p", "k", "d", "c", "s", "s_list", "frozen", "z", "a_list"]);
+        assert_eq!(names(&table), ["p", "k", "d", "c", "s", "s_list", "a_list", "frozen", "z"]);
         let of =
             |columns: Vec<&Column>| columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(" ");
         assert_eq!(of(table.partition_key().collect()), "p k");
         assert_eq!(of(table.clustering().collect()), "d c");
         assert_eq!(of(table.statics().collect()), "s s_list");
-        assert_eq!(of(table.regulars().collect()), "frozen z a_list");
+        assert_eq!(of(table.regulars().collect()), "a_list frozen z");
         assert!(table.has_statics());
         assert_eq!(table.clustering_order(), ClusteringOrder::new([(CqlType::Int, true), (CqlType::Int, false)]));
         assert_eq!(table.column("z").map(|column| column.id), Some(ColumnId(1)));
