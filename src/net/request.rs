@@ -197,13 +197,11 @@ impl Call {
         values: Values<'v>,
         unprepared: bool,
     ) -> Result<Vec<Value<'v>>, CqlError> {
-        if values.is_named() {
-            return Ok(statement.prepared.order_named(values));
-        }
+        let ordered = statement.prepared.order_named(values);
         if !unprepared {
-            statement.prepared.check_count(values.len())?;
+            statement.prepared.check_count(ordered.len())?;
         }
-        Ok(values.iter().map(|(_, value)| value).collect())
+        Ok(ordered)
     }
 
     fn keyspace_for(&self, given: Option<&str>) -> Option<String> {
