@@ -77,7 +77,7 @@ impl Operation {
         Ok(Operation::new(column, Action::Set(term)))
     }
 
-    /// An assignment of an UPDATE.
+    /// An assignment of an UPDATE. One that is conditional may reckon with a column's value.
     pub fn update(
         table: &Table,
         column: &Column,
@@ -94,39 +94,18 @@ impl Operation {
             (ast::Operation::Add(_) | ast::Operation::Subtract(_), CqlType::Tuple(_) | CqlType::Udt(_)) => {
                 return wrong("tuple");
             }
-            (ast::Operation::Add(value) | ast::Operation::Subtract(value), CqlType::Counter) => {
+            (ast::Operation::Add(value) | ast::Operation::Subtract(value), ty) if !ty.is_collection() => {
+                if !ty.is_counter() && !is_conditional {
+                    return wrong("non counter");
+                }
                 Term::prepare(value, &spec, scope)?;
-                Action::NeedsRead("Writing counters")
-            }
-            // What is read for the conditions can be reckoned with.
-            (ast::Operation::Add(value) | ast::Operation::Subtract(value), ty)
-                if is_conditional && !ty.is_collection() =>
-            {
-                Term::prepare(value, &spec, scope)?;
-                Action::NeedsRead("Reckoning with a column's value")
-            }
-            (ast::Operation::Add(_) | ast::Operation::Subtract(_), ty) if !ty.is_collection() => {
-                return wrong("non counter");
+                Action::NeedsRead(if ty.is_counter() { "Writing counters" } else { "Reckoning with a column's value" })
             }
             (ast::Operation::Add(_) | ast::Operation::Subtract(_), _) if is_frozen => {
                 return wrong("frozen collection");
             }
-            (ast::Operation::Add(value), CqlType::Map(..)) => Action::Add(
-                Term::prepare(value, &spec, scope)
-                    .map_err(|_| invalid(format!("Value for a map addition has to be a map, but was: '{value}'")))?,
-            ),
-            (ast::Operation::Add(value), _) => Action::Add(Term::prepare(value, &spec, scope)?),
-            (ast::Operation::Subtract(value), CqlType::Map(key, _)) => {
-                let keys = spec.renamed(spec.name.clone(), CqlType::set((**key).clone()));
-                Action::Remove(Term::prepare(value, &keys, scope).map_err(|_| {
-                    invalid(format!("Value for a map substraction has to be a set, but was: '{value}'"))
-                })?)
-            }
-            (ast::Operation::Subtract(value), CqlType::List(_)) => {
-                Term::prepare(value, &spec, scope)?;
-                Action::NeedsRead("Removing values from a list")
-            }
-            (ast::Operation::Subtract(value), _) => Action::Remove(Term::prepare(value, &spec, scope)?),
+            (ast::Operation::Add(value), ty) => added(value, ty, &spec, scope)?,
+            (ast::Operation::Subtract(value), ty) => subtracted(value, ty, &spec, scope)?,
             (ast::Operation::Prepend(value), ty) => {
                 let term = Term::prepare(value, &spec, scope)?;
                 match ty {
@@ -147,10 +126,8 @@ impl Operation {
                 Action::AtIndex(index)
             }
             (ast::Operation::SetElement { .. }, _) => return wrong("set"),
+            (ast::Operation::SetField { .. }, CqlType::Udt(_)) if is_frozen => return wrong("frozen UDT"),
             (ast::Operation::SetField { field, value }, CqlType::Udt(udt)) => {
-                if is_frozen {
-                    return wrong("frozen UDT");
-                }
                 let (at, ty) = field_of(column, udt, field)?;
                 let spec = spec.renamed(format!("{}.{field}", column.name), ty.clone());
                 Action::SetField(at, Term::prepare(value, &spec, scope)?)
@@ -193,6 +170,35 @@ impl Operation {
             (ast::DeletionTarget::Field(_), _) => return wrong("non-UDT"),
         };
         Ok(Operation::new(column, action))
+    }
+}
+
+/// `c = c + value` of a collection that is not frozen.
+fn added(value: &ast::Term, ty: &CqlType, spec: &ColumnSpec, scope: &mut Scope<'_>) -> Result<Action, CqlError> {
+    let term = Term::prepare(value, spec, scope);
+    Ok(Action::Add(match ty {
+        CqlType::Map(..) => {
+            term.map_err(|_| invalid(format!("Value for a map addition has to be a map, but was: '{value}'")))?
+        }
+        _ => term?,
+    }))
+}
+
+/// `c = c - value` of a collection that is not frozen.
+fn subtracted(value: &ast::Term, ty: &CqlType, spec: &ColumnSpec, scope: &mut Scope<'_>) -> Result<Action, CqlError> {
+    match ty {
+        CqlType::Map(key, _) => {
+            let keys = spec.renamed(spec.name.clone(), CqlType::set((**key).clone()));
+            let term = Term::prepare(value, &keys, scope);
+            Ok(Action::Remove(
+                term.map_err(|_| invalid(format!("Value for a map substraction has to be a set, but was: '{value}'")))?,
+            ))
+        }
+        CqlType::List(_) => {
+            Term::prepare(value, spec, scope)?;
+            Ok(Action::NeedsRead("Removing values from a list"))
+        }
+        _ => Ok(Action::Remove(Term::prepare(value, spec, scope)?)),
     }
 }
 

@@ -249,7 +249,11 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
     }
     let model = world.models[usize::try_from(worker).expect("small")].borrow();
     if !model.allows_partition(k, &read) {
-        let how = format!("{}, in pages of {} rows", if command.reversed { "descending" } else { "ascending" }, command.limits.rows);
+        let how = format!(
+            "{}, in pages of {} rows",
+            if command.reversed { "descending" } else { "ascending" },
+            command.limits.rows
+        );
         world.violate(format!("partition {k} while running, {how}: {}", model.nearest_partition(k, &read)));
     }
 }
