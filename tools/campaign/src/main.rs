@@ -3,7 +3,11 @@
 //! Each subcommand is one campaign. It exits 0 where nothing was wrong and 1 otherwise; the last line it prints is
 //! one JSON object with its figures, and each failure comes with the command that replays it.
 
+mod admin;
 mod clients;
+mod cql;
+mod dice;
+mod kill9;
 mod outcome;
 mod scratch;
 mod server;
@@ -26,12 +30,15 @@ enum Campaign {
     Clients(clients::Arguments),
     /// The engine in one thread under faults by seed: crashes, torn sectors, failed syncs, full disks, clock jumps.
     Sim(sim::Arguments),
+    /// Kill -9 under load, over sync modes and shard counts: nothing acknowledged is lost, nothing deleted is back.
+    Kill9(kill9::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().campaign {
         Campaign::Clients(arguments) => clients::run(&arguments),
         Campaign::Sim(arguments) => sim::run(&arguments),
+        Campaign::Kill9(arguments) => kill9::run(&arguments),
     };
     outcome.finish()
 }

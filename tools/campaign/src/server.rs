@@ -152,6 +152,24 @@ impl Server {
         }
     }
 
+    /// Starts it and kills it with signal 9 after `after`, wherever it is by then. Gives the status with which it
+    /// had ended by itself before.
+    pub fn start_and_kill(options: &ServerOptions, after: Duration) -> Result<Option<ExitStatus>, ServerError> {
+        let spawn_error = |source| ServerError::Spawn { binary: options.binary.clone(), source };
+        let log = File::options().create(true).append(true).open(&options.log).map_err(spawn_error)?;
+        let mut child = Command::new(&options.binary)
+            .args(options.arguments())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(spawn_error)?;
+        std::thread::sleep(after);
+        let ended = child.try_wait()?;
+        reap(&mut child);
+        Ok(ended)
+    }
+
     /// Its addresses, shards and process id.
     pub fn ready(&self) -> &Ready {
         &self.ready
@@ -303,6 +321,16 @@ mod tests {
         let script = format!("trap '' TERM; echo '{READY}'; while :; do sleep 0.01; done");
         let server = Server::start(&pretender(&scratch, &script)).unwrap();
         assert_eq!(server.kill9().unwrap().code(), None);
+    }
+
+    #[test]
+    fn a_start_is_killed_midway_and_an_end_before_that_is_told() {
+        let scratch = Scratch::new("server-midway").unwrap();
+        let starting = pretender(&scratch, "sleep 60");
+        assert_eq!(Server::start_and_kill(&starting, Duration::from_millis(10)).unwrap(), None);
+        let failing = pretender(&scratch, "exit 3");
+        let ended = Server::start_and_kill(&failing, Duration::from_secs(1)).unwrap();
+        assert_eq!(ended.and_then(|status| status.code()), Some(3));
     }
 
     #[test]
