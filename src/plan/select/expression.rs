@@ -62,7 +62,7 @@ pub(super) struct Values<'s> {
 impl Expression {
     pub fn evaluate<'s>(&self, values: &Values<'s>) -> Result<Option<Cow<'s, [u8]>>, CqlError> {
         Ok(match self {
-            Expression::Leaf(at) => values.leaves.get(*at).and_then(|value| value.as_ref()).map(borrowed),
+            Expression::Leaf(at) => values.leaves.get(*at).and_then(Option::as_deref).map(Cow::Borrowed),
             Expression::Constant(at) => constant(values, *at).map(Cow::Borrowed),
             Expression::Aggregate(at) => values.aggregates.get(*at).and_then(Option::as_deref).map(Cow::Borrowed),
             Expression::Call { function, arguments } => {
@@ -89,10 +89,6 @@ impl Expression {
             }
         })
     }
-}
-
-fn borrowed<'s>(value: &'s Cow<'s, [u8]>) -> Cow<'s, [u8]> {
-    Cow::Borrowed(value)
 }
 
 fn constant<'s>(values: &Values<'s>, at: usize) -> Option<&'s [u8]> {

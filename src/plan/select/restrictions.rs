@@ -111,8 +111,8 @@ impl Restrictions {
 
     /// Whether this column has one known value.
     pub fn is_equal(&self, column: usize) -> bool {
-        let all = self.partition_key.iter().chain(&self.clustering);
-        all.into_iter().any(|restriction| restriction.is_equal() && restriction.columns.contains(&column))
+        let mut all = self.partition_key.iter().chain(&self.clustering);
+        all.any(|restriction| restriction.is_equal() && restriction.columns.contains(&column))
     }
 
     /// What Cassandra checks while it takes the restrictions in.
