@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::plan::BatchLimits;
+
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// A larger frame body is refused with an error on its stream.
@@ -20,10 +22,8 @@ pub struct Limits {
     pub startup_patience: Duration,
     /// Prepared statements a shard keeps: the one prepared longest ago goes first.
     pub prepared_statements_max: usize,
-    /// Batches larger than this are answered with a warning.
-    pub batch_warn_bytes: u64,
-    /// Batches larger than this are refused.
-    pub batch_fail_bytes: u64,
+    /// The sizes of batches that are answered with a warning, and that are refused.
+    pub batch: BatchLimits,
 }
 
 /// Frames that one connection serves before others get their turn.
@@ -43,8 +43,7 @@ impl Default for Limits {
             send_patience: Duration::from_secs(60),
             startup_patience: Duration::from_secs(30),
             prepared_statements_max: 10_000,
-            batch_warn_bytes: 5 << 10,
-            batch_fail_bytes: 50 << 10,
+            batch: BatchLimits::default(),
         }
     }
 }

@@ -99,7 +99,10 @@ impl Call {
         let router = &self.net.router;
         warnings.extend_from_slice(&statement.prepared.warnings);
         match statement.prepared.bind(values, &router.schema(), &self.options(parameters))? {
-            Plan::Write(write) => {
+            Plan::Write(mut write) => {
+                if statement.prepared.is_batch() {
+                    self.net.limits.batch.check(&mut write)?;
+                }
                 warnings.extend_from_slice(&write.warnings);
                 self.write(write, parameters.consistency).await
             }
@@ -182,7 +185,8 @@ impl Call {
         let parts: Vec<(&Prepared, &[Value<'_>])> =
             statements.iter().map(|(statement, values)| (&statement.prepared, values.as_slice())).collect();
         match plan::bind_batch(batch.kind, &parts, &self.options(&batch.parameters), &schema)? {
-            Plan::Write(write) => {
+            Plan::Write(mut write) => {
+                self.net.limits.batch.check(&mut write)?;
                 warnings.extend_from_slice(&write.warnings);
                 self.write(write, batch.parameters.consistency).await
             }

@@ -12,6 +12,9 @@ use crate::router::message::{Reply, Request};
 use crate::schema::{Schema, SchemaOp};
 use crate::shard::Write;
 
+/// A wall clock that goes back by less is held instead.
+const STEP_BACK_US: i64 = 1_000_000;
+
 impl Router {
     /// Runs a DDL statement, wherever the client is connected.
     pub async fn ddl(self: &Rc<Self>, text: &str, keyspace: Option<&str>) -> Result<Reply, CqlError> {
@@ -80,6 +83,16 @@ impl Router {
 
     /// The clock and random bits for one statement.
     pub fn context(&self) -> Context {
-        Context { now_us: self.io.wall_us(), random: [self.io.random_u64(), self.io.random_u64()] }
+        Context { now_us: self.rising_now_us(), random: [self.io.random_u64(), self.io.random_u64()] }
+    }
+
+    /// The wall clock, never the same twice on a shard, so that what is appended to a list later stands later. A clock
+    /// that was set back is followed.
+    fn rising_now_us(&self) -> i64 {
+        let (wall_us, last_us) = (self.io.wall_us(), self.last_now_us.get());
+        let small_step_back = last_us >= wall_us && last_us - wall_us < STEP_BACK_US;
+        let now_us = if small_step_back { last_us + 1 } else { wall_us };
+        self.last_now_us.set(now_us);
+        now_us
     }
 }

@@ -73,6 +73,8 @@ pub struct Router {
     ddl_turn: Rc<Semaphore>,
     open_batches: OpenBatches,
     above: RefCell<Option<Rc<dyn Above>>>,
+    /// The last clock reading that a statement was given.
+    last_now_us: Cell<i64>,
     closed: Cell<bool>,
     closing: Notify,
 }
@@ -98,6 +100,7 @@ impl Router {
             ddl_turn: Semaphore::new(1),
             open_batches: OpenBatches::default(),
             above: RefCell::new(None),
+            last_now_us: Cell::new(i64::MIN / 2),
             closed: Cell::new(false),
             closing: Notify::new(),
         })

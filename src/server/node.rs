@@ -12,6 +12,7 @@ use crate::base::plants::Planted;
 use crate::commitlog::{DamagePolicy, LogConfig, SyncMode};
 use crate::io::{self, FileLock, Io, Mesh, Outside, RealConfig, Running, TaskClass};
 use crate::net::{Limits, Net, Ports, listen};
+use crate::plan::BatchLimits;
 use crate::plan::system_rows::LocalInfo;
 use crate::protocol::CqlError;
 use crate::router::Timeouts;
@@ -310,8 +311,11 @@ fn limits(settings: &Settings) -> Limits {
         frame_bytes_max: size(settings.native_transport_max_frame_bytes),
         connections_max: settings.native_transport_max_concurrent_connections,
         in_flight_max: size(settings.native_transport_max_requests_in_flight),
-        batch_warn_bytes: settings.batch_size_warn_bytes,
-        batch_fail_bytes: settings.batch_size_fail_bytes,
+        batch: BatchLimits {
+            warn_bytes: size(settings.batch_size_warn_bytes),
+            fail_bytes: size(settings.batch_size_fail_bytes),
+            ..BatchLimits::default()
+        },
         ..Limits::default()
     }
 }

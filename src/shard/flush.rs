@@ -1,6 +1,6 @@
 //! Flushes: a memtable becomes an SSTable, the manifest says so with the log interval it covers, and the log lets go.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 
 use crate::base::ids::{LogPosition, TableId};
@@ -107,7 +107,7 @@ impl Shard {
 
     async fn write_memtable(
         &self,
-        path: &PathBuf,
+        path: &Path,
         id: SSTableId,
         store: &TableStore,
         memtable: &Memtable,

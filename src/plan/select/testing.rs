@@ -78,15 +78,6 @@ impl Model {
         }
     }
 
-    pub fn remove_row(&mut self, partition_key: &[u8], clustering_key: &[u8]) {
-        self.partitions.retain(|(_, key), partition| {
-            if key == partition_key {
-                partition.rows.retain(|(clustering, _)| clustering != clustering_key);
-            }
-            !partition.rows.is_empty() || !partition.statics.is_empty()
-        });
-    }
-
     fn insert(&mut self, insert: &Insert) {
         let table = self.table.clone();
         let mut values = BTreeMap::new();
@@ -357,13 +348,11 @@ fn row_of<'a>(clustering_key: &'a [u8], cells: &'a Cells) -> Row<'a> {
     row
 }
 
+/// A cell's column and path.
+type CellKey = (ColumnId, Option<Vec<u8>>);
+
 /// The cells that a value is stored as.
-fn stored_cells(
-    column: &Column,
-    value: &[u8],
-    timestamp: i64,
-    ttl_s: u32,
-) -> Vec<((ColumnId, Option<Vec<u8>>), StoredCell)> {
+fn stored_cells(column: &Column, value: &[u8], timestamp: i64, ttl_s: u32) -> Vec<(CellKey, StoredCell)> {
     let elements = || collection::elements(&column.ty, value).expect("a collection").enumerate();
     let parts: Vec<(Option<Vec<u8>>, Vec<u8>)> = match &column.ty {
         CqlType::List(_) => elements()

@@ -111,7 +111,7 @@ impl PreparedWrite {
             return self.encode_statics(builder, moment, binding);
         }
         match self.which.rows(&self.table, binding)? {
-            Rows::Rows(rows) => {
+            Rows::Keys(rows) => {
                 for row in rows {
                     self.encode_row(&row, builder, moment, binding)?;
                 }

@@ -25,7 +25,7 @@ pub(super) enum Rows {
     /// All of it.
     Partition,
     /// The rows with these encoded clustering keys.
-    Rows(Vec<Vec<u8>>),
+    Keys(Vec<Vec<u8>>),
     Ranges(Vec<Range>),
 }
 
@@ -80,7 +80,7 @@ impl Where {
         let encoded = prefixes.iter().map(|prefix| encode(prefix)).collect::<Result<Vec<_>, _>>()?;
         let restricted: usize = self.clustering.iter().map(|restriction| restriction.count).sum();
         if restricted == columns.len() {
-            return Ok(Rows::Rows(encoded));
+            return Ok(Rows::Keys(encoded));
         }
         let whole = |prefix: Vec<u8>| Range { start: (prefix.clone(), -1), end: (prefix, 1) };
         Ok(Rows::Ranges(encoded.into_iter().map(whole).collect()))

@@ -6,7 +6,7 @@ pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed ^ 0x5eed_0f_7e_1e_9a_b5_u64)
+        Random(seed ^ 0x5e_ed0f_7e1e_9ab5)
     }
 
     pub fn next(&mut self) -> u64 {
