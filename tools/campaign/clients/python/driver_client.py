@@ -4,7 +4,7 @@ Each function below is one check; `checks.run` at the end says in which order th
 """
 import datetime
 import decimal
-import ipaddress
+import logging
 import math
 import uuid
 
@@ -22,6 +22,7 @@ from checks import eventually, fails, mixed, same
 
 ARGS = checks.arguments(__doc__)
 V = ARGS.protocol
+logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")  # a connection closed, a host down
 KEYSPACE = f"client_python{V}"
 PARTITIONS = 100
 
