@@ -1,4 +1,4 @@
-//! What an operator or the start-up measurement chooses for a log.
+//! How a log is kept: what an operator chooses, and what a simulation or a benchmark varies.
 
 use std::time::Duration;
 

@@ -25,6 +25,7 @@ use crate::shard::{LogStreams, Shard, ShardConfig, ShardError, Write, WriteError
 pub struct NodeConfig {
     pub data_dir: PathBuf,
     pub cluster_name: String,
+    /// Each shard's log; `total_bytes` is for all shards together.
     pub log: LogConfig,
     pub damage: DamagePolicy,
     /// For all shards together.
@@ -258,7 +259,8 @@ async fn recover(
     let replayed = shard.replay(streams, options).await;
     let mut recovery = gathering.step(REPLAYED, replayed).await?;
     report(&gathering.io, &recovery.recovered);
-    let opened = shard.open_log(&mut recovery, config.log.clone()).await;
+    let total_bytes = config.log.total_bytes / u64::from(gathering.io.shard_count());
+    let opened = shard.open_log(&mut recovery, LogConfig { total_bytes, ..config.log.clone() }).await;
     gathering.step(LOGS_OPEN, opened).await?;
     let finished = shard.finish_recovery(&mut recovery).await;
     gathering.step(BATCHES_COMPLETE, finished).await?;

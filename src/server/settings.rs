@@ -58,15 +58,12 @@ pub struct Settings {
     /// For all shards together.
     pub file_cache_bytes: u64,
     pub disk_reserve_bytes: u64,
-    pub compaction_throughput_bytes_s: u64,
     pub read_request_timeout: Duration,
     pub range_request_timeout: Duration,
     pub write_request_timeout: Duration,
     pub truncate_request_timeout: Duration,
     pub batch_size_warn_bytes: u64,
     pub batch_size_fail_bytes: u64,
-    pub auto_snapshot: bool,
-    pub stall_threshold: Duration,
 }
 
 impl Default for Settings {
@@ -96,15 +93,12 @@ impl Default for Settings {
             memtable_bytes: 1024 * MIB,
             file_cache_bytes: 512 * MIB,
             disk_reserve_bytes: 256 * MIB,
-            compaction_throughput_bytes_s: 64 * MIB,
             read_request_timeout: Duration::from_secs(5),
             range_request_timeout: Duration::from_secs(10),
             write_request_timeout: Duration::from_secs(2),
             truncate_request_timeout: Duration::from_secs(60),
             batch_size_warn_bytes: 5 * 1024,
             batch_size_fail_bytes: 50 * 1024,
-            auto_snapshot: true,
-            stall_threshold: Duration::from_millis(10),
         }
     }
 }
@@ -130,6 +124,7 @@ const IGNORED: &[&str] = &[
     "authenticator",
     "authorizer",
     "auto_hints_cleanup_enabled",
+    "auto_snapshot",
     "back_pressure_enabled",
     "batchlog_replay_throttle",
     "broadcast_rpc_address",
@@ -142,6 +137,7 @@ const IGNORED: &[&str] = &[
     "commitlog_compression",
     "commitlog_directory",
     "commitlog_disk_access_mode",
+    "compaction_throughput",
     "concurrent_compactors",
     "concurrent_counter_writes",
     "concurrent_materialized_view_writes",
@@ -225,10 +221,9 @@ const IGNORED: &[&str] = &[
     "user_defined_functions_threads_enabled",
 ];
 
-/// The settings this server has, for hints and `--help`.
+/// The settings this server has.
 pub const KEYS: &[&str] = &[
     "admin_port",
-    "auto_snapshot",
     "batch_size_fail_threshold",
     "batch_size_warn_threshold",
     "cluster_name",
@@ -238,7 +233,6 @@ pub const KEYS: &[&str] = &[
     "commitlog_sync_group_window",
     "commitlog_sync_period",
     "commitlog_total_space",
-    "compaction_throughput",
     "cpuset",
     "data_file_directories",
     "disk_reserve",
@@ -256,7 +250,6 @@ pub const KEYS: &[&str] = &[
     "scylla_shard_info",
     "shard_aware_port",
     "shards",
-    "stall_threshold",
     "truncate_request_timeout",
     "write_request_timeout",
 ];
@@ -319,7 +312,6 @@ impl Settings {
     fn assign(&mut self, key: &str, value: &Value) -> Result<(), String> {
         match key {
             "admin_port" => self.admin_port = number(value, 0, 65_535)?,
-            "auto_snapshot" => self.auto_snapshot = boolean(value)?,
             "batch_size_fail_threshold" => self.batch_size_fail_bytes = units::bytes(&text(value)?)?,
             "batch_size_warn_threshold" => self.batch_size_warn_bytes = units::bytes(&text(value)?)?,
             "cluster_name" => self.cluster_name = text(value)?,
@@ -344,9 +336,6 @@ impl Settings {
             "commitlog_sync_group_window" => self.commitlog_sync_group_window = duration(value)?,
             "commitlog_sync_period" => self.commitlog_sync_period = duration(value)?,
             "commitlog_total_space" => self.commitlog_total_bytes = units::bytes(&text(value)?)?,
-            "compaction_throughput" => {
-                self.compaction_throughput_bytes_s = units::bytes_per_second(&text(value)?)?;
-            }
             "cpuset" => self.cpuset = Some(units::cpu_list(&text(value)?)?),
             "data_file_directories" => self.data_dir = one_directory(value)?,
             "disk_reserve" => self.disk_reserve_bytes = units::bytes(&text(value)?)?,
@@ -380,7 +369,6 @@ impl Settings {
             "scylla_shard_info" => self.scylla_shard_info = boolean(value)?,
             "shard_aware_port" => self.shard_aware_port = number(value, 0, 65_535)?,
             "shards" => self.shards = number(value, 0, 1024)?,
-            "stall_threshold" => self.stall_threshold = duration(value)?,
             "truncate_request_timeout" => self.truncate_request_timeout = duration(value)?,
             "write_request_timeout" => self.write_request_timeout = duration(value)?,
             _ => return Err("has no effect yet".into()),
@@ -522,7 +510,7 @@ mod tests {
     #[test]
     fn every_key_can_be_assigned() {
         for key in KEYS {
-            let samples = ["1", "true", "16MiB", "10ms", "127.0.0.1", "/tmp", "periodic", "stop", "64MiB/s"];
+            let samples = ["1", "true", "16MiB", "10ms", "127.0.0.1", "/tmp", "periodic", "stop"];
             let mut settings = Settings::default();
             let accepted = samples.iter().any(|sample| settings.set_argument(&format!("{key}={sample}")).is_ok());
             assert!(accepted, "no sample fits {key}");

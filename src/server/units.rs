@@ -15,15 +15,6 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(scale).ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// `64MiB/s`; 0 is no limit.
-pub fn bytes_per_second(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}`: expected a rate such as 64MiB/s (units: B/s, KiB/s, MiB/s)");
-    if text == "0" {
-        return Ok(0);
-    }
-    bytes(text.strip_suffix("/s").ok_or_else(wrong)?).map_err(|_| wrong())
-}
-
 /// `10s`, `200ms`, `5m`, `1h`, `1d`, `50us`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
@@ -73,15 +64,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_rates() {
+    fn sizes() {
         assert_eq!(bytes("32MiB"), Ok(32 << 20));
         assert_eq!(bytes("7"), Ok(7));
-        assert_eq!(bytes_per_second("64KiB/s"), Ok(64 << 10));
-        assert_eq!(bytes_per_second("0"), Ok(0));
         for wrong in ["32MB", "x", "-1B", "99999999999999999999", "18446744073709551615GiB"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
-        assert!(bytes_per_second("64MiB").is_err());
     }
 
     #[test]
