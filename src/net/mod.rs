@@ -1,4 +1,18 @@
 //! Connections, in-flight windows, the serve loop. One task a connection, on the shard that owns it; none a request.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `listen` | accepting, on shard 0, and which shard gets a connection |
+//! | `connection` | receive, decode, start, poll, send; what a slow or silent client costs itself |
+//! | `request` | the way of a request, on one screen |
+//! | `outcome` | what a request came to, and its bytes |
+//! | `statements` | prepared statements by id, the same on every shard |
+//! | `events` | who is told of schema changes |
+//! | `limits` | every bound, with what happens at it |
+//!
+//! A request owns a copy of its body, so a receive buffer never waits for an answer. Answers are encoded when they are
+//! ready, in any order of their streams, into the one buffer that the next send takes. What the router has for clients
+//! (a connection, a statement to know, an event, the end) comes through its trait `Above`.
 
 mod connection;
 mod events;

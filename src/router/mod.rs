@@ -3,6 +3,18 @@
 //!
 //! A request for another shard is a message and a numbered place that waits for its reply. A request for this shard is
 //! a call. System keyspaces stand on shard 0 whatever the token.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `write`, `batch` | mutations by owner, one timestamp for all; logged batches over several shards |
+//! | `read`, `scan` | keys in the order asked; ranges from all shards, merged by token |
+//! | `ddl`, `operate` | what shard 0 leads: schema changes, TRUNCATE, operators' commands |
+//! | `consistency` | UNAVAILABLE where a level wants more replicas than one |
+//! | `serve`, `message` | the receiving end, and what shards say to each other |
+//! | `errors` | the one place where a shard's errors get CQL's codes |
+//!
+//! A write or read that its owner does not answer before the deadline is answered with a timeout; a reply that comes
+//! later is dropped. A write is not taken back: after a timeout it may be there.
 
 mod batch;
 mod consistency;

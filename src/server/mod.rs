@@ -1,4 +1,7 @@
 //! Arguments, configuration, boot, listen, drain, shutdown.
+//!
+//! `node` is one process's life on the main thread, from the lock on the directory to the exit status; `boot` brings the
+//! shards up together, in either half of `io`, so that a simulation starts as a server does.
 
 pub mod arguments;
 pub mod boot;
