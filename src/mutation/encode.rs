@@ -8,7 +8,11 @@ use crate::schema::Position;
 /// The first byte of every encoded mutation.
 pub const FORMAT_VERSION: u8 = 1;
 
+/// The header's flag: the base timestamp was given by a server's clock, not by a client.
+pub(super) const FLAG_SERVER_TIMESTAMP: u8 = 1;
+
 /// Where the header's fields stand.
+pub(super) const FLAGS_AT: usize = 1;
 pub(super) const TABLE_AT: usize = 2;
 pub(super) const SCHEMA_VERSION_AT: usize = 18;
 pub(super) const TIMESTAMP_AT: usize = 22;
@@ -23,6 +27,18 @@ pub fn set_timestamp(mutation: &mut [u8], timestamp: TimestampMicros) {
         .get_mut(TIMESTAMP_AT..KEY_AT)
         .expect("an encoded mutation has its header")
         .copy_from_slice(&timestamp.to_le_bytes());
+}
+
+/// The same with a timestamp that a server's clock gave. The mutation says so from then on, so that whoever applies it
+/// gives no lower one afterwards.
+///
+/// # Panics
+/// Where `mutation` is shorter than a header.
+pub fn set_server_timestamp(mutation: &mut [u8], timestamp: TimestampMicros) {
+    set_timestamp(mutation, timestamp);
+    if let Some(flags) = mutation.get_mut(FLAGS_AT) {
+        *flags |= FLAG_SERVER_TIMESTAMP;
+    }
 }
 
 /// The base timestamp of an encoded mutation; `None` where it is shorter than a header.

@@ -20,7 +20,7 @@ pub mod view;
 
 pub use cell::{Cell, DeletionTime, Liveness, NEVER_S, NO_TIMESTAMP};
 pub use cursor::{Fragment, PartitionCursor, PartitionStart, RangeChange, ReadStop};
-pub use encode::{MutationBuilder, set_timestamp, timestamp};
+pub use encode::{MutationBuilder, set_server_timestamp, set_timestamp, timestamp};
 pub use entry::{Entry, Stamp};
 pub use live::LiveRows;
 pub use merge::Merge;

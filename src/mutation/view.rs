@@ -2,7 +2,9 @@
 
 use crate::base::ids::{TableId, TimestampMicros, Token};
 use crate::mutation::cell::DeletionTime;
-use crate::mutation::encode::{FORMAT_VERSION, KEY_AT, SCHEMA_VERSION_AT, TABLE_AT, TIMESTAMP_AT};
+use crate::mutation::encode::{
+    FLAG_SERVER_TIMESTAMP, FORMAT_VERSION, KEY_AT, SCHEMA_VERSION_AT, TABLE_AT, TIMESTAMP_AT,
+};
 use crate::mutation::entry::{Entry, EntryError, EntryReader, KEY_BYTES_MAX, is_in_row, read_canonical};
 use crate::mutation::row::Row;
 use crate::schema::{Position, partitioner};
@@ -29,6 +31,7 @@ pub struct MutationView<'a> {
     table: TableId,
     schema_version: u32,
     timestamp: TimestampMicros,
+    has_server_timestamp: bool,
 }
 
 /// One thing that a mutation does, with its row put together.
@@ -45,7 +48,7 @@ impl<'a> MutationView<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MutationError> {
         let (header, mut rest) = bytes.split_first_chunk::<KEY_AT>().ok_or(MutationError::Header(bytes.len()))?;
         let &[version, flags, ..] = header;
-        if version != FORMAT_VERSION || flags != 0 {
+        if version != FORMAT_VERSION || flags & !FLAG_SERVER_TIMESTAMP != 0 {
             return Err(MutationError::Version { got: version, flags });
         }
         let at = |error| MutationError::Entry { offset_bytes: KEY_AT, error };
@@ -62,6 +65,7 @@ impl<'a> MutationView<'a> {
             table: TableId(field(header, TABLE_AT)),
             schema_version: u32::from_le_bytes(field(header, SCHEMA_VERSION_AT)),
             timestamp: i64::from_le_bytes(field(header, TIMESTAMP_AT)),
+            has_server_timestamp: flags & FLAG_SERVER_TIMESTAMP != 0,
         };
         view.check_entries()?;
         Ok(view)
@@ -102,6 +106,11 @@ impl<'a> MutationView<'a> {
     /// The base timestamp.
     pub fn timestamp(&self) -> TimestampMicros {
         self.timestamp
+    }
+
+    /// The base timestamp if a server's clock gave it: no clock of the owners may give that one or a lower one again.
+    pub fn server_timestamp(&self) -> Option<TimestampMicros> {
+        self.has_server_timestamp.then_some(self.timestamp)
     }
 
     pub fn key(&self) -> &'a [u8] {
@@ -195,7 +204,7 @@ mod tests {
     use super::*;
     use crate::base::ids::ColumnId;
     use crate::mutation::cell::{Cell, Liveness, NEVER_S, NO_TIMESTAMP};
-    use crate::mutation::encode::{MutationBuilder, set_timestamp, timestamp};
+    use crate::mutation::encode::{MutationBuilder, set_server_timestamp, set_timestamp, timestamp};
     use crate::mutation::entry::Stamp;
     use crate::mutation::testing::{any_op, encode};
     use proptest::prelude::*;
@@ -307,8 +316,23 @@ mod tests {
         other[0] = 2;
         assert_eq!(MutationView::parse(&other).unwrap_err(), MutationError::Version { got: 2, flags: 0 });
         other = out.clone();
+        other[1] = 2;
+        assert_eq!(MutationView::parse(&other).unwrap_err(), MutationError::Version { got: 1, flags: 2 });
+        other = out.clone();
         other[30] = 0;
         assert_eq!(MutationView::parse(&other).unwrap_err(), MutationError::Key(0));
+    }
+
+    #[test]
+    fn a_mutation_says_whose_clock_its_timestamp_is() {
+        let mut out = Vec::new();
+        MutationBuilder::begin(&mut out, TABLE, 2, b"k").partition_deletion(Stamp::Base(0), 1);
+        set_timestamp(&mut out, 7);
+        assert_eq!(MutationView::parse(&out).unwrap().server_timestamp(), None);
+        set_server_timestamp(&mut out, 8);
+        assert_eq!(MutationView::parse(&out).unwrap().server_timestamp(), Some(8));
+        set_timestamp(&mut out, 9);
+        assert_eq!(MutationView::parse(&out).unwrap().server_timestamp(), Some(9));
     }
 
     #[test]

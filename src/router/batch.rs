@@ -12,7 +12,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::base::ids::{LogPosition, ShardId, TimestampMicros};
-use crate::mutation::set_timestamp;
 use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
@@ -54,9 +53,8 @@ impl Router {
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
         let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
-        let timestamp = self.common_timestamp(&owners, timestamp, deadline_ns).await?;
-        let (own, others): (Vec<_>, Vec<_>) =
-            stamped(groups, timestamp).into_iter().partition(|(owner, _)| *owner == self.here());
+        let (groups, timestamp) = self.stamped(groups, timestamp, deadline_ns).await?;
+        let (own, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(owner, _)| *owner == self.here());
         let own: Vec<Vec<u8>> = own.into_iter().flat_map(|(_, mutations)| mutations).collect();
         let intent = self.log_intent(&own, &others, timestamp, deadline_ns).await?;
         self.shard.synced(intent.end).await.map_err(errors::write_error)?;
@@ -198,10 +196,3 @@ impl Router {
 }
 
 type Undelivered = (Vec<(ShardId, Vec<Vec<u8>>)>, CqlError);
-
-fn stamped(mut groups: Vec<(ShardId, Vec<Vec<u8>>)>, timestamp: TimestampMicros) -> Vec<(ShardId, Vec<Vec<u8>>)> {
-    for mutation in groups.iter_mut().flat_map(|(_, group)| group) {
-        set_timestamp(mutation, timestamp);
-    }
-    groups
-}

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 
 use crate::base::ids::{ShardId, TimestampMicros};
+use crate::mutation::{set_server_timestamp, set_timestamp};
 use crate::plan::{PlannedMutation, WritePlan};
 use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
@@ -50,8 +51,7 @@ impl Router {
         timestamp: Option<TimestampMicros>,
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
-        let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
-        let timestamp = self.common_timestamp(&owners, timestamp, deadline_ns).await?;
+        let (groups, timestamp) = self.stamped(groups, timestamp, deadline_ns).await?;
         let parts = groups.into_iter().map(|(owner, mutations)| {
             let write = Write { mutations, timestamp: Some(timestamp), hold_purges: false };
             self.apply(owner, write, deadline_ns)
@@ -59,17 +59,29 @@ impl Router {
         join_all(parts).await.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
     }
 
-    /// The client's timestamp, or the lowest that every owner allows.
-    pub(super) async fn common_timestamp(
+    /// The mutations under one timestamp, with it: the client's, or the lowest that every owner allows.
+    pub(super) async fn stamped(
         self: &Rc<Self>,
-        owners: &[ShardId],
-        timestamp: Option<TimestampMicros>,
+        mut groups: Vec<(ShardId, Vec<Vec<u8>>)>,
+        given: Option<TimestampMicros>,
+        deadline_ns: u64,
+    ) -> Result<(Vec<(ShardId, Vec<Vec<u8>>)>, TimestampMicros), CqlError> {
+        let timestamp = match given {
+            Some(timestamp) => timestamp,
+            None => self.lowest_timestamp(groups.iter().map(|(owner, _)| *owner), deadline_ns).await?,
+        };
+        let set = if given.is_some() { set_timestamp } else { set_server_timestamp };
+        groups.iter_mut().flat_map(|(_, group)| group).for_each(|mutation| set(mutation, timestamp));
+        Ok((groups, timestamp))
+    }
+
+    /// The lowest timestamp that every owner allows.
+    async fn lowest_timestamp(
+        self: &Rc<Self>,
+        owners: impl Iterator<Item = ShardId>,
         deadline_ns: u64,
     ) -> Result<TimestampMicros, CqlError> {
-        if let Some(timestamp) = timestamp {
-            return Ok(timestamp);
-        }
-        let asked = owners.iter().map(|owner| self.call(*owner, Request::LowestTimestamp, deadline_ns));
+        let asked = owners.map(|owner| self.call(owner, Request::LowestTimestamp, deadline_ns));
         let mut greatest = TimestampMicros::MIN;
         for reply in join_all(asked).await {
             match reply {

@@ -283,7 +283,9 @@ impl StreamReader<'_> {
             let what = format!("a record under version {} of table {}", view.schema_version(), view.table());
             return Err(self.malformed(position, &what));
         }
-        self.shard.clock.observe(view.timestamp());
+        if let Some(given) = view.server_timestamp() {
+            self.shard.clock.observe(given);
+        }
         self.shard.apply_part(&Part { view, store: store.clone(), durable: true }, position);
         self.recovered.applied += 1;
         dirty.push(store);

@@ -10,7 +10,7 @@ use crate::commitlog::{LogConfig, ReplayOptions, SyncMode};
 use crate::io::sim::{Faults, Simulation};
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
-use crate::mutation::{MutationBuilder, Stamp};
+use crate::mutation::{MutationBuilder, Stamp, set_server_timestamp};
 use crate::schema::{Column, ColumnKind, SchemaOp, Table, TableOptions, clustering};
 use crate::types::CqlType;
 
@@ -284,4 +284,29 @@ fn a_snapshot_outlives_the_table() {
         assert!(!io.exists(&config().snapshots_dir.join("before")).await.expect("no fault"));
     })
     .expect("runs");
+}
+
+/// A batch over several shards is stamped by whichever clock is ahead. The other owners give no lower timestamp after
+/// it, before a restart and after; what a client's clock says moves none.
+#[test]
+fn no_clock_falls_behind_what_another_shard_gave() {
+    const AHEAD_US: i64 = 9_000_000_000_000_000;
+    let sim = Simulation::new(6, Faults::NONE);
+    sim.run_on_node(|io| async move {
+        let shard = start(io).await;
+        let mut part = put(1, 1, 1);
+        set_server_timestamp(&mut part, AHEAD_US);
+        let mut part = Write { mutations: vec![part], timestamp: Some(AHEAD_US), hold_purges: false };
+        shard.apply(&mut part).expect("applied");
+        let mut clients = Write { mutations: vec![put(2, 1, 2)], timestamp: Some(i64::MAX), hold_purges: false };
+        shard.apply(&mut clients).expect("applied");
+        let mut deletion = Write { mutations: vec![delete(1, 0)], ..Write::default() };
+        let applied = shard.apply(&mut deletion).expect("applied");
+        assert_eq!(applied.timestamp, AHEAD_US + 1);
+        shard.acknowledged(applied).await.expect("acknowledged");
+        assert_eq!(all_rows(&shard, 10).await, [(2, 1, 2)]);
+    })
+    .expect("runs");
+    sim.crash();
+    sim.run_on_node(|io| async move { assert_eq!(start(io).await.lowest_timestamp(), AHEAD_US + 2) }).expect("runs");
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::base::ids::{LogPosition, SegmentId, TimestampMicros};
 use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket};
-use crate::mutation::{MutationView, set_timestamp};
+use crate::mutation::{MutationView, set_server_timestamp, set_timestamp};
 use crate::shard::tables::{TableStore, bump};
 use crate::shard::{Shard, WriteError};
 
@@ -12,7 +12,7 @@ use crate::shard::{Shard, WriteError};
 #[derive(Clone, Debug, Default)]
 pub struct Write {
     pub mutations: Vec<Vec<u8>>,
-    /// `None`: the shard gives the next one.
+    /// `None`: the shard gives the next one. One that another shard's clock gave is marked as such in the mutations.
     pub timestamp: Option<TimestampMicros>,
     /// A part of a batch that another shard coordinates: purges wait until that batch is complete.
     pub hold_purges: bool,
@@ -67,11 +67,11 @@ impl Shard {
     /// Logs and applies a write in one step that no read sees half done: one record, all of it or nothing. On `Busy`
     /// nothing was done; wait for `log_room` and try again.
     pub fn apply(&self, write: &mut Write) -> Result<Applied, WriteError> {
-        let timestamp = self.timestamp_of(write.timestamp);
-        for mutation in &mut write.mutations {
-            set_timestamp(mutation, timestamp);
-        }
+        let timestamp = write.timestamp.unwrap_or_else(|| self.clock.next(self.io.wall_us()));
+        let set = if write.timestamp.is_some() { set_timestamp } else { set_server_timestamp };
+        write.mutations.iter_mut().for_each(|mutation| set(mutation, timestamp));
         let parts = write.mutations.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
+        self.observe(&parts);
         let ticket = match parts.as_slice() {
             [one] => self.log_mutation(one)?,
             _ => {
@@ -96,8 +96,8 @@ impl Shard {
         others: &[&[u8]],
         timestamp: TimestampMicros,
     ) -> Result<Intent, WriteError> {
-        self.clock.observe(timestamp);
         let parts = own.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
+        self.observe(&parts);
         let local: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
         let ticket = self.log_intent(&local, others, &parts)?;
         self.keep_intent(self.log(), ticket.position, timestamp);
@@ -140,8 +140,9 @@ impl Shard {
         self.log().sync().await.map(|_| ()).map_err(log_error)
     }
 
-    fn timestamp_of(&self, given: Option<TimestampMicros>) -> TimestampMicros {
-        given.unwrap_or_else(|| self.clock.next(self.io.wall_us()))
+    /// What another shard's clock gave is behind this shard's from now on. A client's timestamps move no clock.
+    fn observe(&self, parts: &[Part<'_>]) {
+        parts.iter().filter_map(|part| part.view.server_timestamp()).for_each(|given| self.clock.observe(given));
     }
 
     fn part<'m>(&self, bytes: &'m [u8]) -> Result<Part<'m>, WriteError> {
