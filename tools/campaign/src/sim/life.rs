@@ -32,6 +32,11 @@ pub struct World {
     pub models: Vec<RefCell<Model>>,
     pub operations: Cell<u64>,
     next_value: Cell<i32>,
+    /// Whether the log is in `periodic` mode.
+    pub is_periodic: Cell<bool>,
+    /// Whether since the last check the power went, or a disk lost what it should have saved, while `periodic` had
+    /// acknowledged more than it had synced.
+    pub may_have_lost: Cell<bool>,
     /// The first violation.
     pub violation: RefCell<Option<String>>,
 }
@@ -42,8 +47,15 @@ impl World {
             models: (0..WORKERS).map(|_| RefCell::default()).collect(),
             operations: Cell::new(0),
             next_value: Cell::new(0),
+            is_periodic: Cell::new(false),
+            may_have_lost: Cell::new(false),
             violation: RefCell::default(),
         })
+    }
+
+    /// The power went, or a sync failed: `periodic` may have lost what it acknowledged last.
+    pub fn loses_unsynced(&self) {
+        self.may_have_lost.set(self.may_have_lost.get() || self.is_periodic.get());
     }
 
     fn violate(&self, what: String) {
@@ -275,7 +287,6 @@ async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut random: Rando
                 continue;
             }
         };
-        // What fails here fails because the disk does: the checks tell whether it did harm.
         let _ = router.operate_everywhere(operation).await;
     }
 }
@@ -313,11 +324,13 @@ pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u6
     for (worker, model) in world.models.iter().enumerate() {
         let part: State =
             read.iter().filter(|((k, _), _)| worker_of(*k) == worker).map(|(key, v)| (*key, *v)).collect();
-        if !model.borrow().allows(&part) {
+        let allowed = if world.may_have_lost.get() { Model::allows_after_loss } else { Model::allows };
+        if !allowed(&model.borrow(), &part) {
             return Err(format!("worker {worker}: {}", model.borrow().nearest(&part)));
         }
         model.borrow_mut().settle(part);
     }
+    world.may_have_lost.set(false);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use helenus::base::plants::{Plant, Planted};
 use helenus::commitlog::SyncMode;
-use helenus::io::sim::{Faults, Simulation};
+use helenus::io::sim::{Faults, Halted, Simulation};
 
 use self::life::{Node, World, check_all, config, create, start_work, stop, truncate};
 use self::random::Random;
@@ -168,11 +168,12 @@ fn lives(sim: &Simulation, world: &std::rc::Rc<World>, random: &mut Random, plan
     let group = SyncMode::Group { window: Duration::from_millis(5) };
     let periodic = SyncMode::Periodic { period: Duration::from_millis(200) };
     let mode = *random.pick(&[SyncMode::Batch, group, periodic]);
+    world.is_periodic.set(matches!(mode, SyncMode::Periodic { .. }));
     let config = config(mode, planted);
     let faults = Faults { reset_ppm: 0, ..Faults::seeded(random.next()) };
     let mut shards = 1 + u16::try_from(random.below(4)).expect("small");
     for life in 0..LIVES {
-        let node = start(sim, &mut shards, &config, faults, life, random)?;
+        let node = start(sim, world, &mut shards, &config, faults, life, random)?;
         sim.set_faults(Faults::NONE);
         check_all(sim, &node, world, 1 + random.below(20)).map_err(|what| format!("life {life}: {what}"))?;
         sim.set_faults(faults);
@@ -181,7 +182,10 @@ fn lives(sim: &Simulation, world: &std::rc::Rc<World>, random: &mut Random, plan
             return Err(format!("life {life}: {what}"));
         }
         ended.map_err(|what| format!("life {life}: {what}"))?;
-        end(sim, &node, random, mode);
+        end(sim, &node, world, random);
+        if faults.sync_error_ppm > 0 {
+            world.loses_unsynced();
+        }
         if life == LIVES / 2 {
             shards = 1 + (shards + u16::try_from(random.below(3)).expect("small")) % 4;
         }
@@ -198,6 +202,7 @@ fn lives(sim: &Simulation, world: &std::rc::Rc<World>, random: &mut Random, plan
 /// Starts the node. Under faults a start may fail; without, it may not.
 fn start(
     sim: &Simulation,
+    world: &World,
     shards: &mut u16,
     config: &helenus::server::boot::NodeConfig,
     faults: Faults,
@@ -211,6 +216,7 @@ fn start(
                 return Ok(node);
             }
             sim.crash();
+            world.loses_unsynced();
             *shards = 1 + u16::try_from(random.below(4)).expect("small");
         }
     }
@@ -246,7 +252,11 @@ fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, random: &mut 
     }
     match ran {
         Ok(()) => {}
-        Err(helenus::io::sim::Halted::Crashed { .. } | helenus::io::sim::Halted::FailStop { .. }) => return Ok(()),
+        Err(Halted::Crashed { .. }) => {
+            world.loses_unsynced();
+            return Ok(());
+        }
+        Err(Halted::FailStop { .. }) => return Ok(()),
         Err(halted) => return Err(halted.to_string()),
     }
     if sim.is_running() && cut.is_none() && random.one_in(6) && world.violation.borrow().is_none() {
@@ -256,26 +266,32 @@ fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, random: &mut 
     Ok(())
 }
 
-fn end(sim: &Simulation, node: &Node, random: &mut Random, mode: SyncMode) {
-    // What `periodic` acknowledged survives the process, and the power's going only once it was synced.
-    let ends: &[End] = match mode {
-        SyncMode::Periodic { .. } => &[End::Kill, End::Kill, End::Clean],
-        _ => &[End::Crash, End::Crash, End::Crash, End::Kill, End::Clean],
-    };
-    if !sim.is_running() {
+fn end(sim: &Simulation, node: &Node, world: &World, random: &mut Random) {
+    if sim.is_running() {
+        match random.pick(&[End::Crash, End::Crash, End::Crash, End::Kill, End::Kill, End::Clean]) {
+            End::Crash => {
+                sim.crash();
+                world.loses_unsynced();
+            }
+            End::Kill => sim.kill(),
+            End::Clean => stop_cleanly(sim, node, world),
+        }
+    } else {
+        // The power went since, or the node stopped itself: either way nothing was synced later.
+        world.loses_unsynced();
+    }
+}
+
+/// What a clean stop answered for survives the power's going too, in every mode.
+fn stop_cleanly(sim: &Simulation, node: &Node, world: &World) {
+    let quiet = sim.run_for(Duration::from_secs(40));
+    if quiet.is_ok() && sim.is_running() && stop(sim, node).is_ok() {
+        sim.crash();
         return;
     }
-    match random.pick(ends) {
-        End::Crash => sim.crash(),
-        End::Kill => sim.kill(),
-        End::Clean => {
-            let _ = sim.run_for(Duration::from_secs(40));
-            let stopped = sim.is_running() && stop(sim, node).is_ok();
-            if stopped && !matches!(mode, SyncMode::Periodic { .. }) {
-                sim.crash();
-            } else {
-                sim.kill();
-            }
-        }
+    if sim.is_running() {
+        sim.kill();
+    } else {
+        world.loses_unsynced();
     }
 }

@@ -1,6 +1,6 @@
 //! What may be read: the state after every acknowledged operation, with any of those whose outcome is not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rows of one worker's partitions: (partition, clustering) to value.
 pub type State = BTreeMap<(i32, i32), i32>;
@@ -34,6 +34,8 @@ impl Op {
 #[derive(Clone, Debug)]
 pub struct Model {
     possible: Vec<State>,
+    /// Every value that a row may have had since the last settled state, `None` where it may have been away.
+    seen: BTreeMap<(i32, i32), BTreeSet<Option<i32>>>,
 }
 
 /// With more possible states than this a worker rests until a restart has told which it is.
@@ -41,7 +43,7 @@ const POSSIBLE_MAX: usize = 64;
 
 impl Default for Model {
     fn default() -> Self {
-        Model { possible: vec![State::new()] }
+        Model { possible: vec![State::new()], seen: BTreeMap::new() }
     }
 }
 
@@ -67,6 +69,17 @@ impl Model {
     fn unite(&mut self) {
         self.possible.sort_unstable();
         self.possible.dedup();
+        for state in &self.possible {
+            for (key, value) in state {
+                // A row that was never seen before was away.
+                self.seen.entry(*key).or_insert_with(|| BTreeSet::from([None])).insert(Some(*value));
+            }
+            for (key, values) in &mut self.seen {
+                if !state.contains_key(key) {
+                    values.insert(None);
+                }
+            }
+        }
     }
 
     pub fn is_too_doubtful(&self) -> bool {
@@ -78,6 +91,14 @@ impl Model {
         self.possible.binary_search(read).is_ok()
     }
 
+    /// Whether `read` may be what is left where each shard may have lost the last that it acknowledged: `periodic`,
+    /// and the power went. Each row is as it was at some time since the last settled state.
+    pub fn allows_after_loss(&self, read: &State) -> bool {
+        let known = |key: &(i32, i32), value| self.seen.get(key).is_some_and(|values| values.contains(&value));
+        read.iter().all(|(key, value)| known(key, Some(*value)))
+            && self.seen.iter().all(|(key, values)| read.contains_key(key) || values.contains(&None))
+    }
+
     /// The same for one partition.
     pub fn allows_partition(&self, k: i32, read: &State) -> bool {
         self.possible.iter().any(|state| partition(state, k).eq(read.iter()))
@@ -85,13 +106,14 @@ impl Model {
 
     /// What was read after a restart is what is there from now on.
     pub fn settle(&mut self, read: State) {
+        self.seen = read.iter().map(|(key, value)| (*key, BTreeSet::from([Some(*value)]))).collect();
         self.possible = vec![read];
     }
 
     /// The same as `nearest` for one partition.
     pub fn nearest_partition(&self, k: i32, read: &State) -> String {
         let possible = self.possible.iter().map(|state| partition(state, k).map(|(key, v)| (*key, *v)).collect());
-        Model { possible: possible.collect() }.nearest(read)
+        Model { possible: possible.collect(), ..Model::default() }.nearest(read)
     }
 
     /// The state that differs least from `read`, for the report of a violation.
@@ -152,6 +174,21 @@ mod tests {
         assert!(model.allows_partition(1, &State::from([((1, 0), 5)])));
         model.settle(State::new());
         assert!(!model.allows(&State::from([((1, 0), 5), ((2, 0), 5)])));
+    }
+
+    #[test]
+    fn a_loss_goes_back_no_further_than_what_was_settled() {
+        let mut model = Model::default();
+        model.acknowledged(&put(1, 1, 1));
+        model.settle(State::from([((1, 1), 1)]));
+        model.acknowledged(&put(1, 1, 2));
+        model.acknowledged(&put(1, 2, 3));
+        model.acknowledged(&Op::DeleteRow(1, 2));
+        assert!(model.allows_after_loss(&State::from([((1, 1), 1), ((1, 2), 3)])));
+        assert!(model.allows_after_loss(&State::from([((1, 1), 2)])));
+        assert!(!model.allows_after_loss(&State::new()), "the settled row was never deleted");
+        assert!(!model.allows_after_loss(&State::from([((1, 1), 3)])), "never its value");
+        assert!(!model.allows_after_loss(&State::from([((1, 1), 1), ((1, 9), 0)])), "never written");
     }
 
     #[test]
