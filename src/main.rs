@@ -2,6 +2,7 @@
 //!
 //! 0: stopped as asked. 1: failed. 2: wrong usage or configuration. 3: the data directory was refused.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -12,7 +13,12 @@ use tracing_subscriber::EnvFilter;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
     let (settings, warnings) = match arguments.settings() {
         Ok(read) => read,
         Err(error) => {
