@@ -199,13 +199,13 @@ mod tests {
     fn columns_come_and_go_and_ids_are_never_reused() {
         let mut node = node();
         let shown = |node: &Node| columns(node.schema.table("ks", "t").unwrap());
-        assert_eq!(shown(&node), "k:0 c:1 s:2 v:3 w:4 l:5");
+        assert_eq!(shown(&node), "k:0 c:1 s:2 l:3 v:4 w:5");
         node.check("ALTER TABLE t ADD x int", "UPDATED TABLE t");
         node.check("ALTER TABLE t ADD (p int, q set<int>)", "UPDATED TABLE t");
-        assert_eq!(shown(&node), "k:0 c:1 s:2 p:7 v:3 w:4 x:6 l:5 q:8");
+        assert_eq!(shown(&node), "k:0 c:1 s:2 l:3 p:7 q:8 v:4 w:5 x:6");
         node.check("ALTER TABLE t DROP (v, x, x)", "UPDATED TABLE t");
         node.check("ALTER TABLE t ADD v int", "UPDATED TABLE t");
-        assert_eq!(shown(&node), "k:0 c:1 s:2 p:7 v:9 w:4 l:5 q:8");
+        assert_eq!(shown(&node), "k:0 c:1 s:2 l:3 p:7 q:8 v:9 w:5");
         let table = node.schema.table("ks", "t").unwrap();
         assert_eq!((table.version, table.dropped.len(), table.dropped[0].dropped_at), (5, 2, node.now_us - 1_000));
         node.check("ALTER TABLE t DROP w USING TIMESTAMP 20000", "UPDATED TABLE t");
@@ -277,7 +277,7 @@ mod tests {
     fn key_columns_are_renamed() {
         let mut node = node();
         node.check("ALTER TABLE t RENAME k TO key AND c TO cc", "UPDATED TABLE t");
-        assert_eq!(columns(node.schema.table("ks", "t").unwrap()), "key:0 cc:1 s:2 v:3 w:4 l:5");
+        assert_eq!(columns(node.schema.table("ks", "t").unwrap()), "key:0 cc:1 s:2 l:3 v:4 w:5");
         node.check(
             "ALTER TABLE t RENAME cc TO v",
             "0x2200 Cannot rename column cc to v in table 'ks.t'; another column with that name already exists",

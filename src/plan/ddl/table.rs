@@ -306,7 +306,7 @@ mod tests {
         node.check(&format!("CREATE TABLE t {definition} WITH CLUSTERING ORDER BY (d DESC)"), "CREATED TABLE t");
         let table = node.schema.table("ks", "t").unwrap();
         let names: Vec<_> = table.columns.iter().map(|column| (column.name.as_str(), column.id.0)).collect();
-        assert_eq!(names, [("b", 0), ("a", 1), ("d", 2), ("c", 3), ("s", 4), ("v", 5), ("l", 6)]);
+        assert_eq!(names, [("b", 0), ("a", 1), ("d", 2), ("c", 3), ("s", 4), ("l", 5), ("v", 6)]);
         assert_eq!(table.columns[2].kind, ColumnKind::Clustering { position: 0, descending: true });
         assert_eq!(table.columns[3].kind, ColumnKind::Clustering { position: 1, descending: false });
         assert_eq!((table.version, table.next_column_id, table.is_counter), (1, 7, false));

@@ -166,7 +166,7 @@ mod tests {
         };
         let table = definition.table("system_x");
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
-        assert_eq!(names, ["b", "a", "d", "c", "s", "z", "m"]);
+        assert_eq!(names, ["b", "a", "d", "c", "s", "m", "z"]);
         assert_eq!(table.column("d").map(|c| c.kind), Some(ColumnKind::Clustering { position: 0, descending: true }));
         assert_eq!(table.column("c").map(|c| c.kind), Some(ColumnKind::Clustering { position: 1, descending: false }));
         assert_eq!(table.options.compaction.get("compaction_window_unit").map(String::as_str), Some("DAYS"));
