@@ -1,5 +1,6 @@
 //! What a reader is shown of a partition: the rows that are live now, no deletions.
 
+use crate::base::ids::ColumnId;
 use crate::mutation::cursor::{Fragment, PartitionCursor, PartitionStart, ReadStop};
 use crate::mutation::row::Row;
 
@@ -8,17 +9,26 @@ use crate::mutation::row::Row;
 pub struct LiveRows<C> {
     cursor: C,
     now_s: i64,
+    /// Columns that are no more: their cells show nothing, and keep no row alive.
+    dropped: Vec<ColumnId>,
 }
 
 impl<'a, C: PartitionCursor<'a>> LiveRows<C> {
     pub fn new(cursor: C, now_s: i64) -> Self {
-        LiveRows { cursor, now_s }
+        LiveRows { cursor, now_s, dropped: Vec::new() }
+    }
+
+    /// The same, without the cells of these columns.
+    #[must_use]
+    pub fn without(mut self, dropped: impl IntoIterator<Item = ColumnId>) -> Self {
+        self.dropped.extend(dropped);
+        self
     }
 
     /// The partition's head, with its static row where that is live.
     pub fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
         let mut start = self.cursor.start()?;
-        start.static_row = start.static_row.take().and_then(|mut row| row.retain_live(self.now_s).then_some(row));
+        start.static_row = start.static_row.take().and_then(|mut row| self.shows(&mut row).then_some(row));
         Ok(start)
     }
 
@@ -26,12 +36,20 @@ impl<'a, C: PartitionCursor<'a>> LiveRows<C> {
     pub fn next_row(&mut self) -> Result<Option<Row<'a>>, ReadStop> {
         while let Some(fragment) = self.cursor.next()? {
             if let Fragment::Row(mut row) = fragment
-                && row.retain_live(self.now_s)
+                && self.shows(&mut row)
             {
                 return Ok(Some(row));
             }
         }
         Ok(None)
+    }
+
+    /// Leaves what is live in the row, and tells whether that is anything.
+    fn shows(&self, row: &mut Row<'a>) -> bool {
+        if !self.dropped.is_empty() {
+            row.cells.retain(|cell| !self.dropped.contains(&cell.column));
+        }
+        row.retain_live(self.now_s)
     }
 }
 
@@ -82,5 +100,23 @@ mod tests {
         assert_eq!(rows.next_row().unwrap(), None);
         let mut earlier = LiveRows::new(partition.cursor(), 84);
         assert_eq!(earlier.start().unwrap().static_row.unwrap().cells.len(), 2);
+    }
+    #[test]
+    fn a_row_that_has_cells_of_dropped_columns_only_is_not_shown() {
+        let mut row = expiring(102);
+        row.liveness = Liveness::NONE;
+        let partition = OwnedPartition {
+            token: Token(1),
+            key: b"k".to_vec(),
+            deletion: DeletionTime::LIVE,
+            static_row: Some(OwnedRow::copy(&row)),
+            fragments: vec![OwnedFragment::Row(OwnedRow::copy(&row))],
+        };
+        let mut one = LiveRows::new(partition.cursor(), 90).without([ColumnId(1)]);
+        assert_eq!(one.start().unwrap().static_row.unwrap().cells.len(), 1);
+        assert_eq!(one.next_row().unwrap().unwrap().cells[0].column, ColumnId(2));
+        let mut both = LiveRows::new(partition.cursor(), 90).without([ColumnId(1), ColumnId(2)]);
+        assert_eq!(both.start().unwrap().static_row, None);
+        assert_eq!(both.next_row().unwrap(), None);
     }
 }
