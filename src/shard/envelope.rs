@@ -9,6 +9,8 @@ use crate::io::{Io, IoError};
 
 const MAGIC_BYTES: usize = 8;
 const FRAME_BYTES: usize = MAGIC_BYTES + 12;
+const LENGTH_AT: usize = MAGIC_BYTES + 4;
+const CRC_AT: usize = MAGIC_BYTES + 8;
 /// A body longer than this is damage.
 const BODY_BYTES_MAX: usize = 256 << 20;
 /// What a file is called while its next content is written.
@@ -25,18 +27,18 @@ pub struct FileKind {
 /// Why a framed file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    #[error("it is no {noun}: the magic bytes differ")]
+    #[error("it is no {noun}: the magic at byte 0 differs")]
     Magic { noun: &'static str },
-    #[error("its length is {got} bytes where {want} are stated")]
+    #[error("its length is {got} bytes where {want} are stated at byte {stated_at}", stated_at = LENGTH_AT)]
     Length { want: usize, got: usize },
-    #[error("its checksum is {got:08x}, not {want:08x}")]
+    #[error("the checksum of all of it is {got:08x}, not {want:08x} as at byte {stated_at}", stated_at = CRC_AT)]
     Crc { want: u32, got: u32 },
     #[error("it has format version {found}, newer than {supported}, the newest that this version of Helenus reads")]
     NewerVersion { found: u32, supported: u32 },
-    #[error("the field {field} at byte {at} is cut short or out of range")]
+    #[error("the field {field} at byte {at} of the body is cut short or out of range")]
     Field { field: &'static str, at: usize },
-    #[error("{bytes} bytes are left over at the end")]
-    LeftOver { bytes: usize },
+    #[error("{bytes} bytes are left over at the end, from byte {at} of the body")]
+    LeftOver { bytes: usize, at: usize },
 }
 
 /// Puts the frame around `body`.
@@ -61,7 +63,7 @@ pub fn unframe(kind: FileKind, bytes: &[u8]) -> Result<BodyReader<'_>, FrameErro
         return Err(FrameError::Length { want: FRAME_BYTES, got: bytes.len() });
     };
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let (version, length, want) = (word(8), word(12) as usize, word(16));
+    let (version, length, want) = (word(MAGIC_BYTES), word(LENGTH_AT) as usize, word(CRC_AT));
     if length > BODY_BYTES_MAX || length != body.len() {
         return Err(FrameError::Length { want: length.saturating_add(FRAME_BYTES), got: bytes.len() });
     }
@@ -195,7 +197,7 @@ impl<'a> BodyReader<'a> {
     pub fn finish(self) -> Result<(), FrameError> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
-            bytes => Err(FrameError::LeftOver { bytes }),
+            bytes => Err(FrameError::LeftOver { bytes, at: self.at }),
         }
     }
 }
@@ -219,6 +221,19 @@ mod tests {
             }
             assert!(unframe(KIND, &whole[..byte]).is_err(), "cut at {byte}");
         }
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place() {
+        let whole = frame(KIND, b"some body");
+        let told = |byte: usize| {
+            let mut damaged = whole.clone();
+            damaged[byte] ^= 1;
+            unframe(KIND, &damaged).unwrap_err().to_string()
+        };
+        assert_eq!(told(0), "it is no test file: the magic at byte 0 differs");
+        assert!(told(12).ends_with("are stated at byte 12"), "{}", told(12));
+        assert!(told(16).ends_with("as at byte 16") && told(25).ends_with("as at byte 16"), "{}", told(25));
     }
 
     #[test]
