@@ -35,6 +35,8 @@ pub enum Message {
 pub enum BootStep {
     /// From shard 0: the directory is this one's, with this stored schema.
     Start { root: Box<Root>, ops: Vec<SchemaOp> },
+    /// From shard 0: the stored schema after replay.
+    Schema { ops: Vec<SchemaOp> },
     /// To shard 0: this step is done here, or why not.
     Done { step: u8, failed: Option<String> },
     /// From shard 0: every shard has done this step.

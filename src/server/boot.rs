@@ -1,6 +1,7 @@
 //! Bringing a node up, in either half of `io`: the directory, the stored schema, replay, and the steps between which
 //! every shard waits for the others. Shard 0 leads.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -81,7 +82,7 @@ const BATCHES_COMPLETE: u8 = 3;
 
 /// Brings this shard up. The caller runs the router's tasks.
 pub async fn boot(io: Io, mesh: Mesh<Message>, config: &NodeConfig) -> Result<Booted, BootError> {
-    let mut gathering = Gathering { io: io.clone(), mesh, early: Vec::new() };
+    let mut gathering = Gathering::new(io.clone(), mesh);
     let booted = start(&io, &mut gathering, config).await;
     if booted.is_err() && io.shard_id() == ShardId(0) {
         gathering.tell_all(&BootStep::Abort).await;
@@ -93,24 +94,25 @@ pub async fn boot(io: Io, mesh: Mesh<Message>, config: &NodeConfig) -> Result<Bo
 
 async fn start(io: &Io, gathering: &mut Gathering, config: &NodeConfig) -> Result<(Rc<Router>, Root), BootError> {
     let sharding = Sharding::new(io.shard_count());
-    let (mut root, shard, schema) = if io.shard_id() == ShardId(0) {
+    let (mut root, shard, schema, ops) = if io.shard_id() == ShardId(0) {
         let root = prepare_directory(io, config, sharding).await?;
         let shard = open_shard(io, config, &root, sharding).await?;
         let mut schema = builtin_schema();
         shard.open_tables(&schema).await?;
         let ops = stored_schema(&shard, &schema).await?;
         ops.iter().for_each(|op| schema.apply(op));
-        gathering.tell_all(&BootStep::Start { root: Box::new(root.clone()), ops }).await;
-        (root, shard, schema)
+        gathering.tell_all(&BootStep::Start { root: Box::new(root.clone()), ops: ops.clone() }).await;
+        (root, shard, schema, ops)
     } else {
         let (root, ops) = gathering.wait_for_start().await?;
         let shard = open_shard(io, config, &root, sharding).await?;
         let mut schema = builtin_schema();
         ops.iter().for_each(|op| schema.apply(op));
-        (root, shard, schema)
+        (root, shard, schema, ops)
     };
     shard.open_tables(&schema).await?;
     recover(gathering, &shard, config, &root).await?;
+    let schema = settle_schema(gathering, &shard, schema, &ops).await?;
     if io.shard_id() == ShardId(0) {
         forget_old_streams(io, config, &mut root).await?;
     }
@@ -227,6 +229,55 @@ async fn stored_schema(shard: &Rc<Shard>, builtin: &Schema) -> Result<Vec<Schema
     stored::ops_of(definitions).map_err(|error| BootError::Schema(error.to_string()))
 }
 
+/// A schema change whose record had reached the log, while its tables were not flushed yet, was not loaded but has been
+/// replayed: it is made now, so that the next start finds no other schema than this one.
+async fn settle_schema(
+    gathering: &mut Gathering,
+    shard: &Rc<Shard>,
+    loaded: Schema,
+    loaded_ops: &[SchemaOp],
+) -> Result<Schema, BootError> {
+    let mut schema = builtin_schema();
+    let ops = if gathering.io.shard_id() == ShardId(0) {
+        let ops = stored_schema(shard, &schema).await?;
+        if ops != loaded_ops {
+            tracing::info!("a schema change that was under way is made");
+            // Records under the changed schema may be logged from here on: the next start must load it before replay.
+            let stored = schema.table("system", system::STORED_SCHEMA).map(|table| table.id);
+            shard.flush(stored.as_ref().map(std::slice::from_ref)).await?;
+        }
+        gathering.tell_all(&BootStep::Schema { ops: ops.clone() }).await;
+        ops
+    } else {
+        gathering.wait_for_schema().await?
+    };
+    if ops == loaded_ops {
+        return Ok(loaded);
+    }
+    ops.iter().for_each(|op| schema.apply(op));
+    shard.expect_schema(&ops);
+    shard.adopt_schema(&dropped_between(&loaded, &schema)).await?;
+    Ok(schema)
+}
+
+/// The changes that drop what stands in `before` and not in `after`.
+fn dropped_between(before: &Schema, after: &Schema) -> Vec<SchemaOp> {
+    let mut ops = Vec::new();
+    for keyspace in before.keyspaces.values() {
+        if after.keyspace(&keyspace.name).is_none() {
+            ops.push(SchemaOp::DropKeyspace { name: keyspace.name.clone() });
+            continue;
+        }
+        let gone = keyspace.tables.values().filter(|table| after.table_by_id(table.id).is_none());
+        ops.extend(gone.map(|table| SchemaOp::DropTable {
+            keyspace: table.keyspace.clone(),
+            name: table.name.clone(),
+            id: table.id,
+        }));
+    }
+    ops
+}
+
 /// The tokens that this node shows as its own: as many as `num_tokens`, the same at every start. They say nothing of
 /// where data is: one node owns all.
 fn tokens(root: &Root, num_tokens: u32) -> Vec<Token> {
@@ -330,38 +381,55 @@ async fn write_system_rows(
 struct Gathering {
     io: Io,
     mesh: Mesh<Message>,
+    /// Steps that came and were not waited for yet.
+    steps: VecDeque<BootStep>,
     early: Vec<(ShardId, Message)>,
 }
 
 impl Gathering {
+    fn new(io: Io, mesh: Mesh<Message>) -> Gathering {
+        Gathering { io, mesh, steps: VecDeque::new(), early: Vec::new() }
+    }
+
     async fn tell_all(&self, step: &BootStep) {
         for shard in (1..self.io.shard_count()).map(ShardId) {
             self.mesh.send(shard, Message::Boot(step.clone())).await;
         }
     }
 
-    /// The next messages that belong to the start; others are kept for later.
-    async fn receive(&mut self) -> Vec<BootStep> {
-        let mut received = Vec::new();
-        self.mesh.recv(&mut received).await;
-        let mut steps = Vec::new();
-        for (from, message) in received {
-            match message {
-                Message::Boot(step) => steps.push(step),
-                other => self.early.push((from, other)),
+    /// The next message that belongs to the start; others are kept for later.
+    async fn next(&mut self) -> BootStep {
+        loop {
+            if let Some(step) = self.steps.pop_front() {
+                return step;
+            }
+            let mut received = Vec::new();
+            self.mesh.recv(&mut received).await;
+            for (from, message) in received {
+                match message {
+                    Message::Boot(step) => self.steps.push_back(step),
+                    other => self.early.push((from, other)),
+                }
             }
         }
-        steps
     }
 
     async fn wait_for_start(&mut self) -> Result<(Root, Vec<SchemaOp>), BootError> {
         loop {
-            for step in self.receive().await {
-                match step {
-                    BootStep::Start { root, ops } => return Ok((*root, ops)),
-                    BootStep::Abort => return Err(BootError::Elsewhere),
-                    BootStep::Done { .. } | BootStep::Go { .. } => {}
-                }
+            match self.next().await {
+                BootStep::Start { root, ops } => return Ok((*root, ops)),
+                BootStep::Abort => return Err(BootError::Elsewhere),
+                BootStep::Schema { .. } | BootStep::Done { .. } | BootStep::Go { .. } => {}
+            }
+        }
+    }
+
+    async fn wait_for_schema(&mut self) -> Result<Vec<SchemaOp>, BootError> {
+        loop {
+            match self.next().await {
+                BootStep::Schema { ops } => return Ok(ops),
+                BootStep::Abort => return Err(BootError::Elsewhere),
+                BootStep::Start { .. } | BootStep::Done { .. } | BootStep::Go { .. } => {}
             }
         }
     }
@@ -372,15 +440,13 @@ impl Gathering {
             let value = outcome?;
             let mut left = self.io.shard_count() - 1;
             while left > 0 {
-                for said in self.receive().await {
-                    if let BootStep::Done { step: done, failed } = said {
-                        debug_assert_eq!(done, step, "a shard is a step ahead");
-                        if let Some(reason) = failed {
-                            tracing::error!("a shard could not start: {reason}");
-                            return Err(BootError::Elsewhere);
-                        }
-                        left -= 1;
+                if let BootStep::Done { step: done, failed } = self.next().await {
+                    debug_assert_eq!(done, step, "a shard is a step ahead");
+                    if let Some(reason) = failed {
+                        tracing::error!("a shard could not start: {reason}");
+                        return Err(BootError::Elsewhere);
                     }
+                    left -= 1;
                 }
             }
             self.tell_all(&BootStep::Go { step }).await;
@@ -390,13 +456,44 @@ impl Gathering {
         self.mesh.send(ShardId(0), Message::Boot(BootStep::Done { step, failed })).await;
         let value = outcome?;
         loop {
-            for said in self.receive().await {
-                match said {
-                    BootStep::Go { step: gone } if gone == step => return Ok(value),
-                    BootStep::Abort => return Err(BootError::Elsewhere),
-                    _ => {}
-                }
+            match self.next().await {
+                BootStep::Go { step: gone } if gone == step => return Ok(value),
+                BootStep::Abort => return Err(BootError::Elsewhere),
+                _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn keyspace(name: &str) -> SchemaOp {
+        SchemaOp::PutKeyspace { name: name.into(), durable_writes: true, replication: BTreeMap::new() }
+    }
+
+    #[test]
+    fn what_a_change_under_way_dropped_is_dropped_by_name_and_id() {
+        let table = |keyspace: &str, id: u8| {
+            let local = builtin_schema().table("system", "local").map(|table| (**table).clone());
+            let mut table = local.expect("a system table");
+            (table.keyspace, table.name) = (keyspace.into(), format!("t{id}"));
+            table.id = crate::base::ids::TableId([id; 16]);
+            SchemaOp::PutTable(Box::new(table))
+        };
+        let schema = |ops: &[SchemaOp]| {
+            let mut schema = builtin_schema();
+            ops.iter().for_each(|op| schema.apply(op));
+            schema
+        };
+        let before = schema(&[keyspace("a"), keyspace("b"), table("a", 1), table("a", 2), table("b", 3)]);
+        let after = schema(&[keyspace("a"), table("a", 2), table("a", 4)]);
+        let id = crate::base::ids::TableId([1; 16]);
+        let gone = SchemaOp::DropTable { keyspace: "a".into(), name: "t1".into(), id };
+        assert_eq!(dropped_between(&before, &after), [gone, SchemaOp::DropKeyspace { name: "b".into() }]);
+        assert!(dropped_between(&after, &after).is_empty());
     }
 }
