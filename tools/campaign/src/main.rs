@@ -7,6 +7,7 @@ mod admin;
 mod clients;
 mod cql;
 mod dice;
+mod flip;
 mod kill9;
 mod outcome;
 mod scratch;
@@ -32,6 +33,8 @@ enum Campaign {
     Sim(sim::Arguments),
     /// Kill -9 under load, over sync modes and shard counts: nothing acknowledged is lost, nothing deleted is back.
     Kill9(kill9::Arguments),
+    /// One byte of a data directory flipped: the right answer, or an error that names file and offset.
+    Flip(flip::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Campaign::Clients(arguments) => clients::run(&arguments),
         Campaign::Sim(arguments) => sim::run(&arguments),
         Campaign::Kill9(arguments) => kill9::run(&arguments),
+        Campaign::Flip(arguments) => flip::run(&arguments),
     };
     outcome.finish()
 }

@@ -121,6 +121,7 @@ fn read(load: &Load<'_>, connection: &mut Connection, dice: &mut Dice) -> Result
         return scan(load, connection, dice, table);
     }
     let pk = dice.small(PARTITIONS);
+    let _no_truncate = table.writing();
     let x = table.x();
     let tracked = table.partition(pk);
     let [state] = tracked.states() else { return Ok(()) };
