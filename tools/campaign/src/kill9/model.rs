@@ -25,6 +25,8 @@ pub struct Cells {
     pub v: Option<i32>,
     pub w: Option<String>,
     pub x: Option<i32>,
+    /// They carry a TTL, of days: nothing expires while a campaign runs.
+    pub expiring: bool,
 }
 
 /// A column whose cell is deleted by itself.

@@ -9,6 +9,8 @@ pub const PARTITIONS: i32 = 48;
 /// Clustering keys of a partition.
 pub const CLUSTERINGS: i32 = 24;
 
+const TTL_S: u32 = 10 * 86_400;
+
 /// One table's form.
 #[derive(Debug)]
 pub struct Spec {
@@ -119,6 +121,11 @@ impl Spec {
     pub fn statement(&self, pk: i32, change: &Change, timestamp: Option<i64>) -> String {
         let table = format!("{KEYSPACE}.{}", self.name);
         let using = timestamp.map_or(String::new(), |timestamp| format!(" USING TIMESTAMP {timestamp}"));
+        let using_ttl = |cells: &Cells| match (cells.expiring, using.as_str()) {
+            (false, using) => using.to_owned(),
+            (true, "") => format!(" USING TTL {TTL_S}"),
+            (true, using) => format!("{using} AND TTL {TTL_S}"),
+        };
         let row = |ck: &i32| if self.clustered { format!("pk = {pk} AND ck = {ck}") } else { format!("pk = {pk}") };
         match change {
             Change::Insert { ck, cells } => {
@@ -132,12 +139,12 @@ impl Spec {
                     names.push(name);
                     values.push(value);
                 }
-                format!("INSERT INTO {table} ({}) VALUES ({}){using}", names.join(", "), values.join(", "))
+                format!("INSERT INTO {table} ({}) VALUES ({}){}", names.join(", "), values.join(", "), using_ttl(cells))
             }
             Change::Update { ck, cells } => {
                 let set: Vec<String> =
                     literals(cells).into_iter().map(|(name, value)| format!("{name} = {value}")).collect();
-                format!("UPDATE {table}{using} SET {} WHERE {}", set.join(", "), row(ck))
+                format!("UPDATE {table}{} SET {} WHERE {}", using_ttl(cells), set.join(", "), row(ck))
             }
             Change::SetStatic(s) => format!("UPDATE {table}{using} SET s = {s} WHERE pk = {pk}"),
             Change::DeleteCell { ck, column } => {
@@ -170,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_change_has_its_statement() {
-        let cells = Cells { v: Some(1), w: Some("a".into()), x: Some(2) };
+        let cells = Cells { v: Some(1), w: Some("a".into()), x: Some(2), expiring: false };
         let (wide, flat) = (&SPECS[0], &SPECS[2]);
         let check = |spec: &Spec, change: Change, timestamp, expected: &str| {
             assert_eq!(spec.statement(5, &change, timestamp), expected);
@@ -180,6 +187,10 @@ mod tests {
         check(flat, insert, Some(9), "INSERT INTO kill9.flat (pk, v, w, x) VALUES (5, 1, 'a', 2) USING TIMESTAMP 9");
         let update = Change::Update { ck: 3, cells: Cells { w: None, ..cells } };
         check(wide, update, Some(9), "UPDATE kill9.wide USING TIMESTAMP 9 SET v = 1, x = 2 WHERE pk = 5 AND ck = 3");
+        let expiring = Change::Insert { ck: 3, cells: Cells { v: Some(1), expiring: true, ..Cells::default() } };
+        check(flat, expiring.clone(), None, "INSERT INTO kill9.flat (pk, v) VALUES (5, 1) USING TTL 864000");
+        let both = "INSERT INTO kill9.flat (pk, v) VALUES (5, 1) USING TIMESTAMP 9 AND TTL 864000";
+        check(flat, expiring, Some(9), both);
         check(wide, Change::SetStatic(8), None, "UPDATE kill9.wide SET s = 8 WHERE pk = 5");
         let cell = Change::DeleteCell { ck: 3, column: Column::W };
         check(wide, cell, None, "DELETE w FROM kill9.wide WHERE pk = 5 AND ck = 3");
