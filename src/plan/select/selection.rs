@@ -342,8 +342,8 @@ impl<'b, 's> Builder<'b, 's> {
         arguments: impl IntoIterator<Item = &'x Selectable>,
     ) -> Result<(Expression, CqlType), CqlError> {
         let mut built = Vec::new();
-        for (at, (argument, ty)) in arguments.into_iter().zip(function.argument_types()).enumerate() {
-            let receiver = self.spec(format!("arg{at}({})", function.full_name()), ty.clone());
+        for (argument, ty) in arguments.into_iter().zip(function.argument_types()) {
+            let receiver = self.spec("[selection]", ty.clone());
             built.push(self.build(argument, Some(&receiver))?.0);
         }
         let ty = function.result_type().clone();
@@ -363,8 +363,7 @@ impl<'b, 's> Builder<'b, 's> {
         }
         let mut argument = None;
         if let (Some(selectable), Some(ty)) = (arguments.first(), &function.argument) {
-            let name = called.strip_prefix("system.").unwrap_or(called);
-            let receiver = self.spec(format!("arg0(system.{name})"), ty.clone());
+            let receiver = self.spec("[selection]", ty.clone());
             self.is_in_aggregate = true;
             let built = self.build(selectable, Some(&receiver));
             self.is_in_aggregate = false;
@@ -393,7 +392,7 @@ impl<'b, 's> Builder<'b, 's> {
                     "Type error: {argument} cannot be passed as argument {at} of function system.token of type {ty}"
                 )));
             }
-            let receiver = self.spec(format!("arg{at}(system.token)"), ty);
+            let receiver = self.spec("[selection]", ty);
             parts.push(self.build(argument, Some(&receiver))?.0);
         }
         Ok((Expression::Token(parts), CqlType::BigInt))
@@ -677,6 +676,8 @@ mod tests {
         let names: Vec<String> = variables.iter().map(|spec| format!("{} {}", spec.name, spec.ty)).collect();
         assert_eq!(names, ["key(m) int", "[selection] int", "[selection] int"]);
         assert_eq!(prepared.columns[0].name, "m[?]");
+        let (_, variables, _) = model().prepare("SELECT int_as_blob(?), token(?) FROM t").unwrap();
+        assert!(variables.iter().all(|spec| spec.name == "[selection]"), "{variables:?}");
         let (four, minus) = (4i32.to_be_bytes(), (-5i32).to_be_bytes());
         let values = [Value::Bytes(&four), Value::Null, Value::Bytes(&minus)];
         let answer = model().select("SELECT m[?], (int) ?, abs((int) ?) FROM t", &values, None).unwrap();
