@@ -12,6 +12,7 @@ from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest, ProtocolV
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.metadata import Murmur3Token
+from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
 from cassandra.protocol import (ConfigurationException, ErrorMessage, ExecuteMessage, PreparedQueryNotFound,
                                 ProtocolException, SyntaxException)
 from cassandra.query import UNSET_VALUE, BatchStatement, BatchType, SimpleStatement
@@ -28,7 +29,8 @@ PARTITIONS = 100
 
 
 def connected():
-    profile = ExecutionProfile(request_timeout=60, consistency_level=ConsistencyLevel.LOCAL_ONE)
+    profile = ExecutionProfile(request_timeout=60, consistency_level=ConsistencyLevel.LOCAL_ONE,
+                               load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")))
     cluster = Cluster([ARGS.host], port=ARGS.port, protocol_version=V, compression=ARGS.compression,
                       execution_profiles={EXEC_PROFILE_DEFAULT: profile}, schema_event_refresh_window=0)
     return cluster, cluster.connect()
@@ -306,8 +308,9 @@ def unprepared_id():
     pool = next(iter(SESSION._pools.values()))
     connection, _ = pool.borrow_connection(timeout=5)
     message = ExecuteMessage(ident, [], ConsistencyLevel.ONE, result_metadata_id=ident if V >= 5 else None)
-    answer = fails(PreparedQueryNotFound, lambda: connection.wait_for_response(message))
+    ((answered, answer),) = connection.wait_for_responses(message, timeout=60, fail_on_error=False)
     pool.return_connection(connection)
+    assert not answered and isinstance(answer, PreparedQueryNotFound), answer
     same(answer.info, ident, "UNPREPARED names the id")
 
 
