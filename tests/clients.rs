@@ -38,6 +38,7 @@ impl Server {
         let log = std::fs::File::create(directory.join("server.log")).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_helenus"))
             .args(["--overprovisioned", "--shards", "2", "--port", "0", "--shard-aware-port", "0"])
+            .args(["--set", "write_request_timeout=60s", "--set", "read_request_timeout=60s"])
             .args(["--admin-port", "0", "--data-dir"])
             .arg(directory.join("data"))
             .stdout(Stdio::piped())

@@ -21,6 +21,8 @@ use script::{Report, Target};
 
 /// How long one client's script may run.
 const SCRIPT_WITHIN: Duration = Duration::from_secs(900);
+/// What is looked for here are wrong answers, so a busy machine gets time to answer.
+const PATIENCE: [&str; 3] = ["write_request_timeout=60s", "read_request_timeout=60s", "range_request_timeout=60s"];
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -30,8 +32,8 @@ pub struct Arguments {
     /// Seed of the values written; round N uses seed + N.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Rows that each client writes, and pages over.
-    #[arg(long, default_value_t = 100_000)]
+    /// Rows that each client writes, and pages over; 1,000 or more.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..))]
     rows: u32,
     /// Only the clients whose name contains this.
     #[arg(long)]
@@ -95,7 +97,11 @@ fn run_client(client: &Client, arguments: &Arguments, seed: u64) -> Result<usize
     let result = match arguments.server {
         Some(address) => script::run(client, &target(address), SCRIPT_WITHIN).map_err(|error| error.to_string()),
         None => {
-            let options = ServerOptions { shards: Some(arguments.shards), ..ServerOptions::below(scratch.path()) };
+            let options = ServerOptions {
+                shards: Some(arguments.shards),
+                set: PATIENCE.map(str::to_owned).to_vec(),
+                ..ServerOptions::below(scratch.path())
+            };
             Server::start(&options).map_err(|error| error.to_string()).and_then(|server| {
                 let report = script::run(client, &target(server.ready().cql), SCRIPT_WITHIN);
                 after_script(server, report.map_err(|error| error.to_string()))
@@ -134,12 +140,12 @@ mod tests {
 
     #[test]
     fn the_replay_command_parses_back_to_the_same_run() {
-        let line = Line::parse_from(["clients", "--rows", "500", "--server", "127.0.0.1:9042", "--rounds", "3"]);
+        let line = Line::parse_from(["clients", "--rows", "5000", "--server", "127.0.0.1:9042", "--rounds", "3"]);
         let command = replay(&CLIENTS[0], &line.arguments, 9);
         let words = command.split_whitespace().skip(1);
         let again = Line::parse_from(words).arguments;
         assert_eq!(again.only.as_deref(), Some(CLIENTS[0].name));
-        assert_eq!((again.seed, again.rows, again.rounds, again.shards), (9, 500, 1, 2));
+        assert_eq!((again.seed, again.rows, again.rounds, again.shards), (9, 5000, 1, 2));
         assert_eq!(again.server, Some("127.0.0.1:9042".parse().unwrap()));
     }
 
