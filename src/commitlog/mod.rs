@@ -29,7 +29,7 @@ pub use intervals::{Interval, IntervalSet};
 pub use live::{DirtySpan, LiveSegment};
 pub use log::{CommitLog, Inherited, LogStats, TableRef, TableSchemas, Ticket};
 pub use replay::{DamagePolicy, DamageReport, Record, Replay, ReplayOptions, Replayed, Tail};
-pub use segment::{list_streams, remove_stream};
+pub use segment::{list_streams, remove_stream, sync_stream};
 pub use wait::{SegmentPin, Wait};
 
 #[cfg(test)]

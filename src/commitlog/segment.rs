@@ -59,6 +59,14 @@ async fn list_all(io: &Io, dir: &Path) -> Result<Vec<(StreamId, SegmentFile)>, I
     Ok(found)
 }
 
+/// Makes durable what a stream's files hold now, written though it may never have been synced.
+pub async fn sync_stream(io: &Io, dir: &Path, stream: StreamId) -> Result<(), IoError> {
+    for segment in list_segments(io, dir, stream).await? {
+        io.open(&segment.path, OpenHow::ReadWrite, IoClass::Log).await?.sync_data().await?;
+    }
+    Ok(())
+}
+
 /// Removes every segment of a stream that ended: all that it held is flushed, and the root no longer names it.
 /// Those set aside as damaged stay. Lowest first, so that a crash in between leaves a log without a hole.
 pub async fn remove_stream(io: &Io, dir: &Path, stream: StreamId) -> Result<(), IoError> {

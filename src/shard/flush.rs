@@ -82,6 +82,7 @@ impl Shard {
         self.write_memtable(&path, id, store, &frozen.memtable).await?;
         self.sync_sstables_dir().await?;
         drop(turn);
+        self.sync_log(frozen.until).await?;
         let reader = Rc::new(Reader::open(&self.io, id, &path, &table).await.map_err(sstable_error)?);
         let from = store.flushed_to.get();
         let (stream, high_water) = (self.own_stream.get(), self.clock.last());
@@ -137,6 +138,15 @@ impl Shard {
     pub(super) fn sstable_name(&self, id: SSTableId) -> String {
         let manifest = self.manifest.current();
         format!("sst-{}-{}-{}.db", manifest.layout, manifest.shard.0, id.0)
+    }
+
+    /// Nothing becomes durable in an SSTable before it is so in the log: a crash would leave one shard's part of a batch
+    /// whose intent is lost. During replay the log has been synced as a whole.
+    async fn sync_log(&self, until: LogPosition) -> Result<(), ShardError> {
+        match self.log.get() {
+            Some(log) => log.wait_synced(until).await.map_err(|error| ShardError::LogFailed(error.to_string())),
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn sync_sstables_dir(&self) -> Result<(), ShardError> {

@@ -11,7 +11,9 @@ use std::rc::Rc;
 use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::{LogPosition, ShardId, StreamId, Token};
 use crate::base::plants::Plant;
-use crate::commitlog::{CommitLog, Inherited, LogConfig, Record, RecordKind, Replay, ReplayOptions, Replayed, Tail};
+use crate::commitlog::{
+    CommitLog, Inherited, LogConfig, Record, RecordKind, Replay, ReplayOptions, Replayed, Tail, sync_stream,
+};
 use crate::io::Io;
 use crate::mutation::{MutationView, timestamp};
 use crate::schema::system;
@@ -78,10 +80,16 @@ struct StreamReader<'s> {
 }
 
 impl Shard {
-    /// Reads the logs and applies what no SSTable covers. Nothing on disk changes but flushes, where memory is short.
+    /// Reads the logs and applies what no SSTable covers. Nothing on disk changes but what was
+    /// written becomes durable, and flushes, where memory is short.
     pub async fn replay(&self, streams: LogStreams, options: ReplayOptions) -> Result<Recovery, ShardError> {
         let mut recovered = Recovered::default();
         let mut redo = Vec::new();
+        // What a kill left unsynced is replayed, and some of it flushed or redone elsewhere before the log goes on: then a
+        // crash must find the rest too.
+        for &stream in streams.old.iter().chain([&streams.own]) {
+            sync_stream(&self.io, &streams.dir, stream).await?;
+        }
         for &stream in &streams.old {
             let (_, intents) = self.read_stream(&streams.dir, stream, Reading::Old, options, &mut recovered).await?;
             redo.extend(intents.into_values().flat_map(|intent| intent.remote));

@@ -53,6 +53,10 @@ fn config() -> ShardConfig {
 }
 
 async fn start(io: Io) -> Rc<Shard> {
+    start_in(io, SyncMode::Batch).await
+}
+
+async fn start_in(io: Io, mode: SyncMode) -> Rc<Shard> {
     let config = config();
     let fresh = !io.exists(&config.sstables_dir).await.expect("no fault");
     if fresh {
@@ -71,7 +75,7 @@ async fn start(io: Io) -> Rc<Shard> {
     shard.open_tables(&schema).await.expect("the SSTables open");
     let streams = LogStreams { dir: PathBuf::from("/data/commitlog"), own: StreamId(1), others: vec![], old: vec![] };
     let mut recovery = shard.replay(streams, ReplayOptions::default()).await.expect("the log replays");
-    let log = LogConfig { segment_bytes: 1 << 16, mode: SyncMode::Batch, ..LogConfig::default() };
+    let log = LogConfig { segment_bytes: 1 << 16, mode, ..LogConfig::default() };
     shard.open_log(&mut recovery, log).await.expect("the log opens");
     shard.finish_recovery(&mut recovery).await.expect("the batches complete");
     shard
@@ -309,4 +313,30 @@ fn no_clock_falls_behind_what_another_shard_gave() {
     .expect("runs");
     sim.crash();
     sim.run_on_node(|io| async move { assert_eq!(start(io).await.lowest_timestamp(), AHEAD_US + 2) }).expect("runs");
+}
+
+/// A flush that overtakes the log's sync waits for it: else a crash would lose the intent of a batch and keep the part
+/// that was flushed.
+#[test]
+fn nothing_is_durable_in_an_sstable_before_the_log() {
+    let sim = Simulation::new(7, Faults::NONE);
+    let seen = sim.run_on_node(|io| async move {
+        let shard = start_in(io, SyncMode::Periodic { period: std::time::Duration::from_secs(10) }).await;
+        let mut batch = Write { mutations: vec![put(1, 0, 1), put(2, 0, 2)], ..Write::default() };
+        let applied = shard.apply(&mut batch).expect("applied");
+        let end = applied.logged.expect("logged");
+        assert!(shard.log().durable_position() < end, "not synced yet");
+        let sstables = shard.store(TABLE).expect("there").sstables().len();
+        let mut flush = Box::pin(shard.flush(Some(&[TABLE])));
+        std::future::poll_fn(|context| {
+            let done = flush.as_mut().poll(context);
+            let flushed = shard.store(TABLE).expect("there").sstables().len() > sstables;
+            assert!(!flushed || shard.log().durable_position() >= end, "the SSTable counts before its log is synced");
+            done
+        })
+        .await
+        .expect("flushed");
+        shard.manifest.current().tables[&TABLE].sstables.len()
+    });
+    assert_eq!(seen.expect("runs"), 1);
 }
