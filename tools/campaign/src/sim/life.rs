@@ -31,7 +31,11 @@ const CLUSTERINGS: u64 = 12;
 pub struct World {
     pub models: Vec<RefCell<Model>>,
     pub operations: Cell<u64>,
+    /// Whether every operation is printed.
+    is_told: bool,
     next_value: Cell<i32>,
+    /// How often the power went.
+    pub crashes: Cell<u64>,
     /// Whether the log is in `periodic` mode.
     pub is_periodic: Cell<bool>,
     /// Whether since the last check the power went, or a disk lost what it should have saved, while `periodic` had
@@ -42,20 +46,35 @@ pub struct World {
 }
 
 impl World {
-    pub fn new() -> Rc<Self> {
+    pub fn new(is_told: bool) -> Rc<Self> {
         Rc::new(World {
+            is_told,
             models: (0..WORKERS).map(|_| RefCell::default()).collect(),
             operations: Cell::new(0),
             next_value: Cell::new(0),
+            crashes: Cell::new(0),
             is_periodic: Cell::new(false),
             may_have_lost: Cell::new(false),
             violation: RefCell::default(),
         })
     }
 
+    /// The power went.
+    pub fn power_went(&self) {
+        self.crashes.set(self.crashes.get() + 1);
+        self.loses_unsynced();
+    }
+
     /// The power went, or a sync failed: `periodic` may have lost what it acknowledged last.
     pub fn loses_unsynced(&self) {
         self.may_have_lost.set(self.may_have_lost.get() || self.is_periodic.get());
+    }
+
+    /// Prints what is done, where asked to.
+    pub fn say(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            eprintln!("{}", what());
+        }
     }
 
     fn violate(&self, what: String) {
@@ -80,13 +99,19 @@ pub struct Node {
     failed: Rc<RefCell<Option<String>>>,
 }
 
-pub fn config(mode: SyncMode, planted: Planted) -> NodeConfig {
+pub fn config(mode: SyncMode, segment_bytes: u32, planted: Planted) -> NodeConfig {
     let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
     let patience = Duration::from_secs(30);
     NodeConfig {
         data_dir: PathBuf::from("/data"),
         cluster_name: "Simulated".into(),
-        log: LogConfig { segment_bytes: 256 << 10, total_bytes: 1 << 20, mode, planted, ..LogConfig::default() },
+        log: LogConfig {
+            segment_bytes,
+            total_bytes: 4 * u64::from(segment_bytes),
+            mode,
+            planted,
+            ..LogConfig::default()
+        },
         damage: DamagePolicy::Refuse,
         memtable_bytes: 64 << 20,
         cache_bytes: 1 << 20,
@@ -216,7 +241,9 @@ async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i
         let before = model.borrow().clone();
         model.borrow_mut().doubtful(&op);
         let now_s = router.context().now_us.div_euclid(1_000_000) - 1;
-        if router.write(write_of(&table, &op, now_s)).await.is_ok() {
+        let outcome = router.write(write_of(&table, &op, now_s)).await;
+        world.say(|| format!("{} worker {worker}: {op:?}: {outcome:?}", router.context().now_us));
+        if outcome.is_ok() {
             *model.borrow_mut() = before;
             model.borrow_mut().acknowledged(&op);
         }
@@ -281,13 +308,16 @@ async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut random: Rando
             4 | 5 => Operation::Compact { keyspace: Some("sim".into()), tables: vec![] },
             _ => {
                 let text = if has_extra { "ALTER TABLE sim.t DROP x" } else { "ALTER TABLE sim.t ADD x int" };
-                if router.ddl(text, None).await.is_ok() {
+                let outcome = router.ddl(text, None).await;
+                world.say(|| format!("{} {text}: {}", router.context().now_us, outcome.is_ok()));
+                if outcome.is_ok() {
                     has_extra = !has_extra;
                 }
                 continue;
             }
         };
-        let _ = router.operate_everywhere(operation).await;
+        let done = router.operate_everywhere(operation.clone()).await.is_ok();
+        world.say(|| format!("{} {operation:?}: {done}", router.context().now_us));
     }
 }
 
@@ -321,6 +351,7 @@ pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u6
         }
     });
     let read = read.map_err(|halted| halted.to_string())??;
+    world.say(|| format!("read after a start: {read:?}"));
     for (worker, model) in world.models.iter().enumerate() {
         let part: State =
             read.iter().filter(|((k, _), _)| worker_of(*k) == worker).map(|(key, v)| (*key, *v)).collect();

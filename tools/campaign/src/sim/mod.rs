@@ -19,8 +19,13 @@ use self::life::{Node, World, check_all, config, create, start_work, stop, trunc
 use self::random::Random;
 use crate::outcome::Outcome;
 
-/// Lives of the node in a seed; the last ends with the seed.
-const LIVES: u64 = 4;
+/// A seed has at least so many operations, and so many times the power goes.
+const OPERATIONS_MIN: u64 = 500;
+const CRASHES_MIN: u64 = 3;
+/// The life after which the shard count is another.
+const RESHARD_AFTER: u64 = 2;
+/// Lives of the node in a seed, where each is cut short.
+const LIVES_MAX: u64 = 100;
 /// Operations in each life.
 const OPERATIONS_A_LIFE: u64 = 130;
 /// Starts that may fail by a fault before one without faults must succeed.
@@ -43,6 +48,9 @@ pub struct Arguments {
     /// Run each seed twice and compare the traces
     #[arg(long)]
     twice: bool,
+    /// Print every operation and how each life ends
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// The bugs by name.
@@ -103,14 +111,14 @@ fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
     let began = Instant::now();
     let (mut operations, mut done) = (0, 0);
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.rounds) {
-        let ran = run_seed(seed, Planted::default());
+        let ran = run_seed(seed, Planted::default(), arguments.verbose);
         operations += ran.operations;
         done += 1;
         if let Some(what) = ran.violation {
             outcome.fail(format!("seed {seed}: {what}"), format!("helenus-campaign sim --rounds 1 --seed {seed}"));
             break;
         }
-        if arguments.twice && run_seed(seed, Planted::default()).trace != ran.trace {
+        if arguments.twice && run_seed(seed, Planted::default(), false).trace != ran.trace {
             outcome.fail(
                 format!("seed {seed} gives two traces"),
                 format!("helenus-campaign sim --rounds 1 --seed {seed} --twice"),
@@ -127,7 +135,7 @@ fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
 fn catch(arguments: &Arguments, plant: PlantName, outcome: &mut Outcome) {
     for number in 0..arguments.rounds {
         let seed = arguments.seed.saturating_add(number);
-        if let Some(what) = run_seed(seed, Planted(Some(plant.plant()))).violation {
+        if let Some(what) = run_seed(seed, Planted(Some(plant.plant())), false).violation {
             eprintln!("{plant:?} is caught by seed {seed}, the {}th: {what}", number + 1);
             outcome.figure(&format!("{plant:?}"), number + 1);
             return;
@@ -146,10 +154,10 @@ struct Ran {
     trace: u64,
 }
 
-fn run_seed(seed: u64, planted: Planted) -> Ran {
+fn run_seed(seed: u64, planted: Planted, is_told: bool) -> Ran {
     let mut random = Random::new(seed);
     let sim = Simulation::new(seed, Faults::NONE);
-    let world = World::new();
+    let world = World::new(is_told);
     let violation = lives(&sim, &world, &mut random, planted).err();
     Ran { violation, operations: world.operations.get(), trace: sim.trace_hash() }
 }
@@ -169,11 +177,17 @@ fn lives(sim: &Simulation, world: &std::rc::Rc<World>, random: &mut Random, plan
     let periodic = SyncMode::Periodic { period: Duration::from_millis(200) };
     let mode = *random.pick(&[SyncMode::Batch, group, periodic]);
     world.is_periodic.set(matches!(mode, SyncMode::Periodic { .. }));
-    let config = config(mode, planted);
+    let segment_bytes = *random.pick(&[128 << 10, 256 << 10]);
+    let config = config(mode, segment_bytes, planted);
     let faults = Faults { reset_ppm: 0, ..Faults::seeded(random.next()) };
     let mut shards = 1 + u16::try_from(random.below(4)).expect("small");
-    for life in 0..LIVES {
+    for life in 0..LIVES_MAX {
+        let is_enough = world.operations.get() >= OPERATIONS_MIN && world.crashes.get() >= CRASHES_MIN;
+        if is_enough && life > RESHARD_AFTER + 1 {
+            break;
+        }
         let node = start(sim, world, &mut shards, &config, faults, life, random)?;
+        world.say(|| format!("life {life}: {} shards, {mode:?}, {faults:?}", node.shards));
         sim.set_faults(Faults::NONE);
         check_all(sim, &node, world, 1 + random.below(20)).map_err(|what| format!("life {life}: {what}"))?;
         sim.set_faults(faults);
@@ -186,7 +200,7 @@ fn lives(sim: &Simulation, world: &std::rc::Rc<World>, random: &mut Random, plan
         if faults.sync_error_ppm > 0 {
             world.loses_unsynced();
         }
-        if life == LIVES / 2 {
+        if life == RESHARD_AFTER {
             shards = 1 + (shards + u16::try_from(random.below(3)).expect("small")) % 4;
         }
     }
@@ -216,7 +230,7 @@ fn start(
                 return Ok(node);
             }
             sim.crash();
-            world.loses_unsynced();
+            world.power_went();
             *shards = 1 + u16::try_from(random.below(4)).expect("small");
         }
     }
@@ -253,7 +267,7 @@ fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, random: &mut 
     match ran {
         Ok(()) => {}
         Err(Halted::Crashed { .. }) => {
-            world.loses_unsynced();
+            world.power_went();
             return Ok(());
         }
         Err(Halted::FailStop { .. }) => return Ok(()),
@@ -268,15 +282,18 @@ fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, random: &mut 
 
 fn end(sim: &Simulation, node: &Node, world: &World, random: &mut Random) {
     if sim.is_running() {
-        match random.pick(&[End::Crash, End::Crash, End::Crash, End::Kill, End::Kill, End::Clean]) {
+        let end = random.pick(&[End::Crash, End::Crash, End::Crash, End::Kill, End::Kill, End::Clean]);
+        world.say(|| format!("{end:?}"));
+        match end {
             End::Crash => {
                 sim.crash();
-                world.loses_unsynced();
+                world.power_went();
             }
             End::Kill => sim.kill(),
             End::Clean => stop_cleanly(sim, node, world),
         }
     } else {
+        world.say(|| "the node is gone".into());
         // The power went since, or the node stopped itself: either way nothing was synced later.
         world.loses_unsynced();
     }
