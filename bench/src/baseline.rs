@@ -1,0 +1,165 @@
+//! `bench baseline`: the plain figures of the README, each below the command that gives it.
+
+mod instructions;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::inprocess::{Kind, WINDOW, allocations_of};
+use server::Server;
+
+/// Starts of which the median is told.
+const STARTS: usize = 5;
+/// When a server that nobody has asked anything counts as idle.
+const IDLE_AFTER: Duration = Duration::from_secs(3);
+/// Operations over which allocations are counted.
+const COUNTED: u64 = 1_000 * WINDOW;
+
+/// How much is done.
+struct Size {
+    rows: u64,
+    seconds: u64,
+    in_flight: u64,
+}
+
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let size = parse(arguments)?;
+    let programs = std::env::current_exe().map_err(|error| error.to_string())?;
+    let programs = programs.parent().unwrap_or(Path::new(".")).to_owned();
+    let scratch = Scratch::new(&programs)?;
+    starts(&programs, &scratch.0)?;
+    workload(&programs, &scratch.0.join("w1"), &size)?;
+    in_process()
+}
+
+fn parse(arguments: &[String]) -> Result<Size, String> {
+    let mut size = Size { rows: 1_000_000, seconds: 30, in_flight: 64 };
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        let value = rest.next().and_then(|value| value.parse::<u64>().ok()).filter(|value| *value > 0);
+        match (name.as_str(), value) {
+            ("--rows", Some(value)) => size.rows = value,
+            ("--seconds", Some(value)) => size.seconds = value,
+            ("--in-flight", Some(value)) => size.in_flight = value,
+            _ => return Err(format!("bench baseline: {name} is not `--rows N`, `--seconds N` or `--in-flight N`")),
+        }
+    }
+    Ok(size)
+}
+
+/// A directory beside the programs, on the disk that a server would use; removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(programs: &Path) -> Result<Scratch, String> {
+        let path = programs.join(format!("baseline-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays: {error}", self.0.display());
+        }
+    }
+}
+
+fn starts(programs: &Path, scratch: &Path) -> Result<(), String> {
+    println!("$ helenus --data-dir EMPTY");
+    let mut times = Vec::new();
+    let mut resident_kib = 0;
+    for at in 0..STARTS {
+        let server = Server::start(&programs.join("helenus"), &scratch.join(format!("start{at}")))?;
+        times.push(server.started_in.as_secs_f64() * 1e3);
+        if at + 1 == STARTS {
+            std::thread::sleep(IDLE_AFTER);
+            resident_kib = server.resident_kib()?;
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    println!("  start to READY: {:.0} ms (median of {STARTS}; {:.0} to {:.0})", times[STARTS / 2], times[0], times[4]);
+    println!("  resident memory, idle: {:.1} MiB\n", resident_kib as f64 / 1024.0);
+    Ok(())
+}
+
+/// W1: write every row, then mixed.
+fn workload(programs: &Path, data_dir: &Path, size: &Size) -> Result<(), String> {
+    let server = Server::start(&programs.join("helenus"), data_dir)?;
+    let rows = size.rows;
+    let population = format!("dist=gaussian(1..{rows})");
+    let mixed = format!("mixed ratio(write=10,read=90) duration={}s cl=ONE -pop {population}", size.seconds);
+    for load in [format!("write n={rows} cl=ONE no-warmup"), mixed] {
+        let load = format!("{load} -rate threads={} -node 127.0.0.1 -port native={}", size.in_flight, server.port);
+        let before = server.cpu()?;
+        let output = Command::new(programs.join("helenus-stress")).args(load.split(' ')).output();
+        let output = output.map_err(|error| format!("helenus-stress: {error}"))?;
+        let cpu = server.cpu()?.saturating_sub(before);
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            return Err(format!("$ helenus-stress {load}\n{text}{}", String::from_utf8_lossy(&output.stderr)));
+        }
+        let figure = |label: &str| figure(&text, label).ok_or_else(|| format!("no {label} in:\n{text}"));
+        let operations = figure("Total partitions")?;
+        println!("$ helenus-stress {load}");
+        println!(
+            "  {:.0} op/s, {:.1} us of server CPU an operation",
+            figure("Op rate")?,
+            cpu.as_secs_f64() * 1e6 / operations
+        );
+        println!(
+            "  latency: median {:.1} ms, 99 % {:.1} ms\n",
+            figure("Latency median")?,
+            figure("Latency 99th percentile")?
+        );
+    }
+    Ok(())
+}
+
+/// The first number of a line of the summary.
+fn figure(text: &str, label: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(label))?;
+    line.split_once(':')?.1.split_whitespace().next()?.replace(',', "").parse().ok()
+}
+
+fn in_process() -> Result<(), String> {
+    for kind in [Kind::Read, Kind::Write] {
+        let each = |floor: bool| Ok::<_, String>(allocations_of(kind, floor, COUNTED)? as f64 / COUNTED as f64);
+        let (whole, floor) = (each(false)?, each(true)?);
+        let name = kind.name();
+        println!("$ bench inprocess {name} {COUNTED}   ({WINDOW} in flight; over {name}-floor)");
+        println!("  allocations an operation: {:.2} ({whole:.2} less {floor:.2})", whole - floor);
+        match instructions::measure(kind) {
+            Ok(counted) => {
+                let (whole, floor) = (counted.whole, counted.floor);
+                println!("  instructions an operation: {:.0} ({whole:.0} less {floor:.0})\n", whole - floor);
+            }
+            Err(reason) => println!("  instructions an operation: not counted ({reason})\n"),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_from_the_summary() {
+        let text = "Op rate                   :   46,851 op/s [WRITE: 46,851 op/s]\nLatency median : 0.9 ms";
+        assert_eq!(figure(text, "Op rate"), Some(46_851.0));
+        assert_eq!(figure(text, "Latency median"), Some(0.9));
+        assert_eq!(figure(text, "Total errors"), None);
+    }
+
+    #[test]
+    fn sizes_are_given_by_name() {
+        let parse = |words: &[&str]| parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let size = parse(&["--rows", "10", "--in-flight", "3"]).expect("valid");
+        assert_eq!((size.rows, size.seconds, size.in_flight), (10, 30, 3));
+        assert!(parse(&["--rows", "0"]).is_err() && parse(&["--row", "1"]).is_err());
+    }
+}
