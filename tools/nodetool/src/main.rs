@@ -33,7 +33,7 @@ enum Command {
     Info,
     /// Write memtables to SSTables
     Flush { keyspace: Option<String>, tables: Vec<String> },
-    /// Merge all SSTables of a table into one
+    /// Merge all SSTables of a table into one for each shard
     Compact { keyspace: Option<String>, tables: Vec<String> },
     /// Link the SSTables of keyspaces under a tag
     Snapshot {
