@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a server may take until its READY line. Replay of a full log on a busy machine is the slow case.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -114,7 +114,6 @@ pub struct Server {
     child: Child,
     ready: Ready,
     log: PathBuf,
-    started_in: Duration,
 }
 
 impl Server {
@@ -122,7 +121,6 @@ impl Server {
     pub fn start(options: &ServerOptions) -> Result<Server, ServerError> {
         let spawn_error = |source| ServerError::Spawn { binary: options.binary.clone(), source };
         let log = File::options().create(true).append(true).open(&options.log).map_err(spawn_error)?;
-        let started = Instant::now();
         let mut child = Command::new(&options.binary)
             .args(options.arguments())
             .stdin(Stdio::null())
@@ -134,7 +132,7 @@ impl Server {
         let line = line.map_or(Err(RecvTimeoutError::Disconnected), |lines| lines.recv_timeout(READY_WITHIN));
         match line {
             Ok(line) => match Ready::parse(&line) {
-                Some(ready) => Ok(Server { child, ready, log: options.log.clone(), started_in: started.elapsed() }),
+                Some(ready) => Ok(Server { child, ready, log: options.log.clone() }),
                 None => {
                     reap(&mut child);
                     Err(ServerError::BadReady { line })
@@ -173,11 +171,6 @@ impl Server {
     /// Its addresses, shards and process id.
     pub fn ready(&self) -> &Ready {
         &self.ready
-    }
-
-    /// Time from start to READY.
-    pub fn started_in(&self) -> Duration {
-        self.started_in
     }
 
     /// The last lines of its log.
