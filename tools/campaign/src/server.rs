@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a server may take until its READY line. Replay of a full log on a busy machine is the slow case.
 const READY_WITHIN: Duration = Duration::from_secs(60);
