@@ -57,8 +57,11 @@ impl Router {
         let (own, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(owner, _)| *owner == self.here());
         let own: Vec<Vec<u8>> = own.into_iter().flat_map(|(_, mutations)| mutations).collect();
         let intent = self.log_intent(&own, &others, timestamp, deadline_ns).await?;
-        self.shard.synced(intent.end).await.map_err(errors::write_error)?;
-        let outcome = self.deliver(others, deadline_ns).await;
+        // Where the sync fails, the intent may be durable none the less: it stays open, and holds up TRUNCATE and DROP.
+        let outcome = match self.shard.synced(intent.end).await {
+            Ok(()) => self.deliver(others, deadline_ns).await,
+            Err(error) => Err((others, errors::write_error(error))),
+        };
         let (undelivered, error) = match outcome {
             Ok(()) => (Vec::new(), None),
             Err((undelivered, error)) => (undelivered, Some(error)),
@@ -123,6 +126,9 @@ impl Router {
     pub async fn run_completions(self: Rc<Self>) {
         loop {
             self.io.sleep(COMPLETION_PERIOD).await;
+            if self.open_batches.is_empty() {
+                continue;
+            }
             let deadline_ns = self.deadline(self.timeouts.operation);
             if let Err(error) = self.complete_open_batches(deadline_ns).await {
                 tracing::warn!(shard = self.here().0, %error, "batches stay open and are tried again");
@@ -130,8 +136,10 @@ impl Router {
         }
     }
 
-    /// Delivers what is missing of the batches begun before now, syncs their owners, and logs their completion.
+    /// Delivers what is missing of the batches begun before now, syncs their owners, and logs their completion. Fails
+    /// where this shard's log has: intents in it that a restart may find are then not complete.
     pub(super) async fn complete_open_batches(self: &Rc<Self>, deadline_ns: u64) -> Result<(), CqlError> {
+        self.shard.sync().await.map_err(errors::write_error)?;
         let count = self.open_batches.len();
         let mut owners = Vec::new();
         for at in 0..count {

@@ -312,3 +312,23 @@ fn stop_cleanly(sim: &Simulation, node: &Node, world: &World) {
         world.loses_unsynced();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seeds that found bugs. 144: TRUNCATE was acknowledged over an open batch in a log that had failed.
+    #[test]
+    fn seeds_that_found_bugs_pass() {
+        for seed in [144] {
+            assert_eq!(run_seed(seed, Planted::default(), false).violation, None, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_one_trace_and_has_its_operations() {
+        let [first, second] = [1, 1].map(|seed| run_seed(seed, Planted::default(), false));
+        assert_eq!(first.trace, second.trace);
+        assert!(first.operations >= OPERATIONS_MIN);
+    }
+}
