@@ -5,13 +5,13 @@
 //! start or, where a part could not be delivered, by `complete_open_batches`.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use crate::base::ids::{LogPosition, ShardId, TimestampMicros};
+use crate::base::local::Semaphore;
 use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
@@ -21,27 +21,35 @@ use crate::shard::{Intent, Write, WriteError};
 /// How often completions are logged: until then an intent would be redone, which changes nothing.
 const COMPLETION_PERIOD: Duration = Duration::from_secs(1);
 
-/// One batch whose completion is not logged yet.
+/// One batch whose completion is not durable yet.
 struct OpenBatch {
     intent: LogPosition,
     timestamp: TimestampMicros,
     /// Shards whose log must be synced before the completion.
     owners: Vec<ShardId>,
     /// What has not been acknowledged by its owner.
-    undelivered: Vec<(ShardId, Vec<Vec<u8>>)>,
+    undelivered: RefCell<Vec<(ShardId, Vec<Vec<u8>>)>>,
+    /// One delivers at a time: the write itself, or who completes what the write left.
+    delivery: Rc<Semaphore>,
 }
 
-/// The batches that this shard coordinates and has not completed, oldest first.
-#[derive(Default)]
-pub struct OpenBatches(RefCell<VecDeque<OpenBatch>>);
+/// The batches that this shard coordinates and has not completed, oldest first. A batch stands here from the moment its
+/// intent is in the log until its completion is synced: a crash between the two redoes it.
+pub struct OpenBatches {
+    list: RefCell<Vec<Rc<OpenBatch>>>,
+    /// One completes at a time.
+    turn: Rc<Semaphore>,
+}
+
+impl Default for OpenBatches {
+    fn default() -> Self {
+        OpenBatches { list: RefCell::default(), turn: Semaphore::new(1) }
+    }
+}
 
 impl OpenBatches {
-    pub fn len(&self) -> usize {
-        self.0.borrow().len()
-    }
-
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.list.borrow().is_empty()
     }
 }
 
@@ -57,22 +65,17 @@ impl Router {
         let (own, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(owner, _)| *owner == self.here());
         let own: Vec<Vec<u8>> = own.into_iter().flat_map(|(_, mutations)| mutations).collect();
         let intent = self.log_intent(&own, &others, timestamp, deadline_ns).await?;
-        // Where the sync fails, the intent may be durable none the less: it stays open, and holds up TRUNCATE and DROP.
-        let outcome = match self.shard.synced(intent.end).await {
-            Ok(()) => self.deliver(others, deadline_ns).await,
-            Err(error) => Err((others, errors::write_error(error))),
-        };
-        let (undelivered, error) = match outcome {
-            Ok(()) => (Vec::new(), None),
-            Err((undelivered, error)) => (undelivered, Some(error)),
-        };
-        self.open_batches.0.borrow_mut().push_back(OpenBatch {
+        let batch = Rc::new(OpenBatch {
             intent: intent.position,
             timestamp,
             owners,
-            undelivered,
+            undelivered: RefCell::new(others),
+            delivery: Semaphore::new(1),
         });
-        error.map_or(Ok(()), Err)
+        self.open_batches.list.borrow_mut().push(batch.clone());
+        // Where the sync fails, the intent may be durable none the less: it stays open, and holds up TRUNCATE and DROP.
+        self.shard.synced(intent.end).await.map_err(errors::write_error)?;
+        self.deliver(&batch, deadline_ns).await
     }
 
     async fn log_intent(
@@ -94,32 +97,20 @@ impl Router {
         }
     }
 
-    /// Sends each owner its part. Gives back what was not acknowledged.
-    async fn deliver(
-        self: &Rc<Self>,
-        parts: Vec<(ShardId, Vec<Vec<u8>>)>,
-        deadline_ns: u64,
-    ) -> Result<(), Undelivered> {
+    /// Sends each owner the part that it has not acknowledged.
+    async fn deliver(self: &Rc<Self>, batch: &OpenBatch, deadline_ns: u64) -> Result<(), CqlError> {
+        let _delivering = batch.delivery.acquire(1).await;
+        let parts = batch.undelivered.borrow().clone();
         let sent = parts.into_iter().map(|(owner, mutations)| async move {
-            let timestamp = mutations.first().and_then(|mutation| crate::mutation::timestamp(mutation));
-            let write = Write { mutations: mutations.clone(), timestamp, hold_purges: true };
-            match self.apply(owner, write, deadline_ns).await {
-                Ok(_) => Ok(()),
-                Err(error) => Err(((owner, mutations), error)),
-            }
+            let write = Write { mutations, timestamp: Some(batch.timestamp), hold_purges: true };
+            (owner, self.apply(owner, write, deadline_ns).await)
         });
-        let mut undelivered = Vec::new();
-        let mut first_error = None;
-        for outcome in join_all(sent).await {
-            if let Err((part, error)) = outcome {
-                undelivered.push(part);
-                first_error.get_or_insert(error);
+        for (owner, outcome) in join_all(sent).await {
+            if outcome.is_ok() {
+                batch.undelivered.borrow_mut().retain(|(other, _)| *other != owner);
             }
         }
-        match first_error {
-            None => Ok(()),
-            Some(_) => Err((undelivered, errors::write_timeout(WriteType::Batch))),
-        }
+        if batch.undelivered.borrow().is_empty() { Ok(()) } else { Err(errors::write_timeout(WriteType::Batch)) }
     }
 
     /// Logs completions from time to time. One task a shard runs it.
@@ -139,24 +130,13 @@ impl Router {
     /// Delivers what is missing of the batches begun before now, syncs their owners, and logs their completion. Fails
     /// where this shard's log has: intents in it that a restart may find are then not complete.
     pub(super) async fn complete_open_batches(self: &Rc<Self>, deadline_ns: u64) -> Result<(), CqlError> {
+        let _turn = self.open_batches.turn.acquire(1).await;
+        let batches = self.open_batches.list.borrow().clone();
         self.shard.sync().await.map_err(errors::write_error)?;
-        let count = self.open_batches.len();
-        let mut owners = Vec::new();
-        for at in 0..count {
-            let undelivered = match self.open_batches.0.borrow_mut().get_mut(at) {
-                Some(batch) => {
-                    owners.extend_from_slice(&batch.owners);
-                    std::mem::take(&mut batch.undelivered)
-                }
-                None => break,
-            };
-            if let Err((undelivered, error)) = self.deliver(undelivered, deadline_ns).await {
-                if let Some(batch) = self.open_batches.0.borrow_mut().get_mut(at) {
-                    batch.undelivered = undelivered;
-                }
-                return Err(error);
-            }
+        for batch in &batches {
+            self.deliver(batch, deadline_ns).await?;
         }
+        let mut owners: Vec<ShardId> = batches.iter().flat_map(|batch| batch.owners.iter().copied()).collect();
         owners.sort_unstable();
         owners.dedup();
         let synced = owners.iter().copied().map(|owner| self.call(owner, Request::Sync, deadline_ns));
@@ -167,24 +147,16 @@ impl Router {
                 _ => return Err(errors::write_timeout(WriteType::BatchLog)),
             }
         }
-        self.log_completions(count, owners, deadline_ns).await
+        if batches.is_empty() { Ok(()) } else { self.log_completions(&batches, owners, deadline_ns).await }
     }
 
-    /// Logs and syncs the completion of the oldest `count` batches, then lets their owners purge.
+    /// Logs and syncs the completion of these batches, then lets their owners purge.
     async fn log_completions(
         self: &Rc<Self>,
-        count: usize,
+        batches: &[Rc<OpenBatch>],
         owners: Vec<ShardId>,
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
-        let batches: Vec<OpenBatch> = {
-            let mut open = self.open_batches.0.borrow_mut();
-            let count = count.min(open.len());
-            open.drain(..count).collect()
-        };
-        if batches.is_empty() {
-            return Ok(());
-        }
         let mut intents: Vec<LogPosition> = batches.iter().map(|batch| batch.intent).collect();
         loop {
             match self.shard.complete_batches(&mut intents) {
@@ -194,6 +166,7 @@ impl Router {
             }
         }
         self.shard.sync().await.map_err(errors::write_error)?;
+        self.open_batches.list.borrow_mut().retain(|open| !batches.iter().any(|done| Rc::ptr_eq(open, done)));
         for owner in owners.into_iter().filter(|owner| *owner != self.here()) {
             let of_owner = batches.iter().filter(|batch| batch.owners.contains(&owner));
             let timestamps = of_owner.map(|batch| batch.timestamp).collect();
@@ -202,5 +175,3 @@ impl Router {
         Ok(())
     }
 }
-
-type Undelivered = (Vec<(ShardId, Vec<Vec<u8>>)>, CqlError);
