@@ -317,10 +317,11 @@ fn stop_cleanly(sim: &Simulation, node: &Node, world: &World) {
 mod tests {
     use super::*;
 
-    /// Seeds that found bugs. 144: TRUNCATE was acknowledged over an open batch in a log that had failed.
+    /// Seeds that found bugs. 144: TRUNCATE was acknowledged over an open batch in a log that had failed. 1416: over one
+    /// whose completion was not durable.
     #[test]
     fn seeds_that_found_bugs_pass() {
-        for seed in [144] {
+        for seed in [144, 1416] {
             assert_eq!(run_seed(seed, Planted::default(), false).violation, None, "seed {seed}");
         }
     }
