@@ -16,7 +16,7 @@ use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::shard::{Intent, Write, WriteError};
+use crate::shard::{Intent, Write};
 
 /// How often completions are logged: until then an intent would be redone, which changes nothing.
 const COMPLETION_PERIOD: Duration = Duration::from_secs(1);
@@ -88,13 +88,8 @@ impl Router {
         let remote: Vec<&[u8]> = others.iter().flat_map(|(_, group)| group.iter().map(Vec::as_slice)).collect();
         let bytes = own.iter().map(Vec::len).chain(remote.iter().map(|part| part.len())).sum();
         self.shard.admit_bytes(bytes, deadline_ns).await.map_err(errors::write_error)?;
-        loop {
-            match self.shard.begin_batch(own, &remote, timestamp) {
-                Ok(intent) => return Ok(intent),
-                Err(WriteError::Busy) => self.shard.log_room().await.map_err(errors::write_error)?,
-                Err(error) => return Err(errors::write_error(error)),
-            }
-        }
+        let begin = || self.shard.begin_batch(own, &remote, timestamp);
+        self.shard.when_room(begin).await.map_err(errors::write_error)
     }
 
     /// Sends each owner the part that it has not acknowledged.
@@ -158,13 +153,8 @@ impl Router {
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
         let mut intents: Vec<LogPosition> = batches.iter().map(|batch| batch.intent).collect();
-        loop {
-            match self.shard.complete_batches(&mut intents) {
-                Ok(()) => break,
-                Err(WriteError::Busy) => self.shard.log_room().await.map_err(errors::write_error)?,
-                Err(error) => return Err(errors::write_error(error)),
-            }
-        }
+        let complete = || self.shard.complete_batches(&mut intents);
+        self.shard.when_room(complete).await.map_err(errors::write_error)?;
         self.shard.sync().await.map_err(errors::write_error)?;
         self.open_batches.list.borrow_mut().retain(|open| !batches.iter().any(|done| Rc::ptr_eq(open, done)));
         for owner in owners.into_iter().filter(|owner| *owner != self.here()) {

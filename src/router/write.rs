@@ -11,7 +11,7 @@ use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::shard::{Applied, Write, WriteError};
+use crate::shard::{Applied, Write};
 
 impl Router {
     /// Makes a write and waits until it is acknowledged as the sync mode promises.
@@ -114,13 +114,7 @@ impl Router {
     /// The owner's half of a write.
     pub(super) async fn apply_here(&self, mut write: Write, deadline_ns: u64) -> Result<Applied, CqlError> {
         self.shard.admit(&write, deadline_ns).await.map_err(errors::write_error)?;
-        let applied = loop {
-            match self.shard.apply(&mut write) {
-                Ok(applied) => break applied,
-                Err(WriteError::Busy) => self.shard.log_room().await.map_err(errors::write_error)?,
-                Err(error) => return Err(errors::write_error(error)),
-            }
-        };
+        let applied = self.shard.when_room(|| self.shard.apply(&mut write)).await.map_err(errors::write_error)?;
         self.shard.acknowledged(applied).await.map_err(errors::write_error)?;
         Ok(applied)
     }

@@ -19,7 +19,7 @@ use crate::router::{Router, Timeouts};
 use crate::schema::partitioner::{Sharding, token_of};
 use crate::schema::{Schema, SchemaOp, stored, system};
 use crate::shard::root::{COMMITLOG_DIR, Examined, LogStream, Root, RootError, SNAPSHOTS_DIR, SSTABLES_DIR};
-use crate::shard::{LogStreams, Shard, ShardConfig, ShardError, Write, WriteError, create_manifests, reshard};
+use crate::shard::{LogStreams, Shard, ShardConfig, ShardError, Write, create_manifests, reshard};
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -364,15 +364,8 @@ async fn write_system_rows(
     let rows = system_rows::of_boot(schema, &local, &router.context());
     for mutation in rows {
         let mut write = Write { mutations: vec![mutation.bytes], ..Write::default() };
-        loop {
-            match shard.apply(&mut write) {
-                Ok(_) => break,
-                Err(WriteError::Busy) => {
-                    shard.log_room().await.map_err(|error| ShardError::LogFailed(error.to_string()))?;
-                }
-                Err(error) => return Err(ShardError::LogFailed(error.to_string()).into()),
-            }
-        }
+        let applied = shard.when_room(|| shard.apply(&mut write)).await;
+        applied.map_err(|error| ShardError::LogFailed(error.to_string()))?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::mutation::{MutationView, timestamp};
 use crate::schema::system;
 use crate::shard::open::LoggedSchemas;
 use crate::shard::write::{Part, completed_intent, intent_parts};
-use crate::shard::{Shard, ShardError, TableStore, Write};
+use crate::shard::{Shard, ShardError, TableStore, Write, WriteError};
 
 /// The logs that a shard starts from.
 #[derive(Clone, Debug)]
@@ -127,13 +127,9 @@ impl Shard {
         for part in std::mem::take(&mut recovery.redo) {
             let timestamp = timestamp(&part);
             let mut write = Write { mutations: vec![part], timestamp, hold_purges: false };
-            loop {
-                match self.apply(&mut write) {
-                    Ok(_) => break,
-                    Err(crate::shard::WriteError::Busy) => self.log_room().await.map_err(failed)?,
-                    Err(crate::shard::WriteError::UnknownTable(_)) => break,
-                    Err(error) => return Err(failed(error)),
-                }
+            match self.when_room(|| self.apply(&mut write)).await {
+                Ok(_) | Err(WriteError::UnknownTable(_)) => {}
+                Err(error) => return Err(failed(error)),
             }
         }
         self.sync().await.map_err(failed)?;
@@ -146,13 +142,7 @@ impl Shard {
     /// Every shard has done `open_log`: this shard's open batches are complete.
     pub async fn finish_recovery(&self, recovery: &mut Recovery) -> Result<(), ShardError> {
         let mut open: Vec<LogPosition> = recovery.open.drain(..).map(|(position, _)| position).collect();
-        loop {
-            match self.complete_batches(&mut open) {
-                Ok(()) => break,
-                Err(crate::shard::WriteError::Busy) => self.log_room().await.map_err(failed)?,
-                Err(error) => return Err(failed(error)),
-            }
-        }
+        self.when_room(|| self.complete_batches(&mut open)).await.map_err(failed)?;
         self.sync().await.map_err(failed)
     }
 
@@ -328,7 +318,7 @@ impl StreamReader<'_> {
     }
 }
 
-fn failed(error: crate::shard::WriteError) -> ShardError {
+fn failed(error: WriteError) -> ShardError {
     ShardError::LogFailed(error.to_string())
 }
 

@@ -340,3 +340,19 @@ fn nothing_is_durable_in_an_sstable_before_the_log() {
     });
     assert_eq!(seen.expect("runs"), 1);
 }
+
+#[test]
+fn an_attempt_is_made_again_while_the_log_is_behind_and_only_then() {
+    let sim = Simulation::new(12, Faults::NONE);
+    let ran = sim.run_on_node(|io| async move {
+        let shard = start(io).await;
+        let mut answers = vec![Ok(3), Err(WriteError::Busy), Err(WriteError::Busy)];
+        assert_eq!(shard.when_room(|| answers.pop().expect("not asked after an answer")).await, Ok(3));
+        let mut answers = vec![Ok(3), Err(WriteError::Stopping), Err(WriteError::Busy)];
+        assert_eq!(
+            shard.when_room(|| answers.pop().expect("not asked after an answer")).await,
+            Err(WriteError::Stopping)
+        );
+    });
+    ran.expect("runs");
+}

@@ -65,7 +65,7 @@ impl Shard {
     }
 
     /// Logs and applies a write in one step that no read sees half done: one record, all of it or nothing. On `Busy`
-    /// nothing was done; wait for `log_room` and try again.
+    /// nothing was done: try it in `when_room`.
     pub fn apply(&self, write: &mut Write) -> Result<Applied, WriteError> {
         let timestamp = write.timestamp.unwrap_or_else(|| self.clock.next(self.io.wall_us()));
         let set = if write.timestamp.is_some() { set_timestamp } else { set_server_timestamp };
@@ -117,9 +117,14 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until the log takes records again.
-    pub async fn log_room(&self) -> Result<(), WriteError> {
-        self.log().room().await.map_err(log_error)
+    /// Tries until the answer is another than `Busy`, each time again once the log takes records.
+    pub async fn when_room<T>(&self, mut attempt: impl FnMut() -> Result<T, WriteError>) -> Result<T, WriteError> {
+        loop {
+            match attempt() {
+                Err(WriteError::Busy) => self.log().room().await.map_err(log_error)?,
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Waits until a write is acknowledged as the sync mode promises.
