@@ -17,8 +17,9 @@ use helenus::schema::Table;
 use helenus::server::boot::{NodeConfig, boot};
 
 use super::model::{Model, Op, State};
-use super::random::Random;
+use super::stream;
 use super::table::{CREATE_KEYSPACE, CREATE_TABLE, read_of, scan_of, take_rows, write_of};
+use crate::dice::Dice;
 
 /// Workers that write at once, each its own partitions.
 pub const WORKERS: i32 = 3;
@@ -175,8 +176,8 @@ impl Node {
         self.routers.borrow().len() == usize::from(self.shards)
     }
 
-    fn router(&self, random: &mut Random) -> Rc<Router> {
-        random.pick(&self.routers.borrow()).clone()
+    fn router(&self, dice: &mut Dice) -> Rc<Router> {
+        dice.pick(&self.routers.borrow()).clone()
     }
 }
 
@@ -203,17 +204,17 @@ pub fn create(sim: &Simulation, node: &Node) -> Result<(), String> {
 
 /// Starts the workers, the operator and the one who changes the schema. They run until the node ends or `operations`
 /// are done.
-pub fn start_work(sim: &Simulation, node: &Node, world: &Rc<World>, random: &mut Random, operations: u64) {
+pub fn start_work(sim: &Simulation, node: &Node, world: &Rc<World>, dice: &mut Dice, operations: u64) {
     let until = world.operations.get() + operations;
     for worker in 0..WORKERS {
-        let (router, world, random) = (node.router(random), world.clone(), Random::new(random.next()));
+        let (router, world, dice) = (node.router(dice), world.clone(), stream(dice.next()));
         let routers = node.routers.clone();
         let io = router_io(sim, &router);
-        io.spawn(TaskClass::Foreground, work(routers, world, worker, random, until));
+        io.spawn(TaskClass::Foreground, work(routers, world, worker, dice, until));
     }
-    let (router, random) = (node.router(random), Random::new(random.next()));
+    let (router, dice) = (node.router(dice), stream(dice.next()));
     let io = router_io(sim, &router);
-    io.clone().spawn(TaskClass::Foreground, operate(io, router, world.clone(), random, until));
+    io.clone().spawn(TaskClass::Foreground, operate(io, router, world.clone(), dice, until));
 }
 
 /// The `io` of the shard that a router serves.
@@ -222,21 +223,21 @@ fn router_io(_sim: &Simulation, router: &Rc<Router>) -> Io {
 }
 
 /// One worker: writes and reads its own partitions, one operation at a time, through any shard.
-async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i32, mut random: Random, until: u64) {
+async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i32, mut dice: Dice, until: u64) {
     // All calls of a worker go through the router of the shard that its task runs on: a router belongs to its shard.
     let router = routers.borrow()[usize::try_from(worker).expect("small") % routers.borrow().len()].clone();
     while world.operations.get() < until && world.violation.borrow().is_none() {
         world.operations.set(world.operations.get() + 1);
         let Some(table) = table(&router) else { return };
-        if random.one_in(4) {
-            check_partition(&router, &table, &world, worker, &mut random).await;
+        if dice.one_in(4) {
+            check_partition(&router, &table, &world, worker, &mut dice).await;
             continue;
         }
         let model = &world.models[usize::try_from(worker).expect("small")];
         if model.borrow().is_too_doubtful() {
             return;
         }
-        let op = next_op(&world, worker, &mut random);
+        let op = next_op(&world, worker, &mut dice);
         // In doubt until the answer, so that a crash at any moment finds the model right.
         let before = model.borrow().clone();
         model.borrow_mut().doubtful(&op);
@@ -250,12 +251,12 @@ async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i
     }
 }
 
-fn next_op(world: &World, worker: i32, random: &mut Random) -> Op {
-    let mut k = || worker * PARTITIONS + i32::try_from(random.below(PARTITIONS as u64)).expect("small");
+fn next_op(world: &World, worker: i32, dice: &mut Dice) -> Op {
+    let mut k = || worker * PARTITIONS + i32::try_from(dice.below(PARTITIONS as u64)).expect("small");
     let (first, second) = (k(), k());
-    let mut c = || i32::try_from(random.below(CLUSTERINGS)).expect("small");
+    let mut c = || i32::try_from(dice.below(CLUSTERINGS)).expect("small");
     let (from, to) = (c(), c());
-    match random.below(20) {
+    match dice.below(20) {
         0 => Op::DeletePartition(first),
         1 | 2 => Op::DeleteRange(first, from.min(to), from.max(to)),
         3..=5 => Op::DeleteRow(first, from),
@@ -271,9 +272,9 @@ fn next_op(world: &World, worker: i32, random: &mut Random) -> Op {
     }
 }
 
-async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, worker: i32, random: &mut Random) {
-    let k = worker * PARTITIONS + i32::try_from(random.below(PARTITIONS as u64)).expect("small");
-    let mut command = read_of(table, k, random.one_in(2), 1 + random.below(6));
+async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, worker: i32, dice: &mut Dice) {
+    let k = worker * PARTITIONS + i32::try_from(dice.below(PARTITIONS as u64)).expect("small");
+    let mut command = read_of(table, k, dice.one_in(2), 1 + dice.below(6));
     let mut read = State::new();
     loop {
         // A read may fail while the disk does; it may never be wrong.
@@ -298,12 +299,12 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
 }
 
 /// The operator: flushes, compactions, schema changes beside the writes.
-async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut random: Random, until: u64) {
+async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut dice: Dice, until: u64) {
     let mut has_extra = router.schema().table("sim", "t").is_some_and(|table| table.column("x").is_some());
     while world.operations.get() < until && world.violation.borrow().is_none() {
-        io.sleep(Duration::from_micros(100 + random.below(20_000))).await;
+        io.sleep(Duration::from_micros(100 + dice.below(20_000))).await;
         world.operations.set(world.operations.get() + 1);
-        let operation = match random.below(8) {
+        let operation = match dice.below(8) {
             0..=3 => Operation::Flush { keyspace: Some("sim".into()), tables: vec![] },
             4 | 5 => Operation::Compact { keyspace: Some("sim".into()), tables: vec![] },
             _ => {
