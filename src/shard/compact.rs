@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::ids::{TableId, TimestampMicros, Token};
 use crate::compaction::{Job, Outcome, PurgeGate, all, compact, of_option, oldest_in, size_tiered};
 use crate::shard::flush::sstable_error;
-use crate::shard::manifest::{LiveSstable, SstableId, TokenSpan};
+use crate::shard::manifest::{LiveSstable, TokenSpan};
 use crate::shard::tables::{SstableSet, TableStore, bump};
 use crate::shard::{Shard, ShardError};
 use crate::sstable::{Reader, SSTableError, SSTableId, SSTableInfo};
@@ -159,7 +159,7 @@ impl Shard {
             };
         }
         let live = reader.as_ref().map(|_| LiveSstable {
-            id: SstableId(output.0),
+            id: output,
             file: self.sstable_name(output),
             spans: vec![TokenSpan::ALL],
             level: 0,
@@ -167,7 +167,7 @@ impl Shard {
         self.manifest
             .change(|manifest| {
                 let entry = manifest.tables.entry(table.id).or_default();
-                entry.sstables.retain(|file| !inputs.iter().any(|input| input.id().0 == file.id.0));
+                entry.sstables.retain(|file| !inputs.iter().any(|input| input.id() == file.id));
                 entry.sstables.extend(live);
             })
             .await?;

@@ -9,7 +9,7 @@ use crate::io::{IoClass, TaskClass};
 use crate::memtable::{Memtable, PartitionBound};
 use crate::mutation::PartitionCursor;
 use crate::mutation::read::Slice;
-use crate::shard::manifest::{LiveSstable, SstableId, TokenSpan};
+use crate::shard::manifest::{LiveSstable, TokenSpan};
 use crate::shard::tables::{TableStore, bump};
 use crate::shard::{Shard, ShardError};
 use crate::sstable::{Reader, SSTableError, SSTableId, Writer, WriterOptions};
@@ -86,7 +86,7 @@ impl Shard {
         let reader = Rc::new(Reader::open(&self.io, id, &path, &table).await.map_err(sstable_error)?);
         let from = store.flushed_to.get();
         let (stream, high_water) = (self.own_stream.get(), self.clock.last());
-        let live = LiveSstable { id: SstableId(id.0), file: name, spans: vec![TokenSpan::ALL], level: 0 };
+        let live = LiveSstable { id, file: name, spans: vec![TokenSpan::ALL], level: 0 };
         self.manifest
             .change(|manifest| {
                 let entry = manifest.tables.entry(table.id).or_default();

@@ -10,16 +10,13 @@ use crate::base::ids::{LogPosition, SegmentId, ShardId, StreamId, TableId, Times
 use crate::base::plants::Planted;
 use crate::commitlog::IntervalSet;
 use crate::io::{Io, IoError};
+use crate::sstable::SSTableId;
 
 const KIND: FileKind = FileKind { magic: *b"HLNSMANI", version: 1, noun: "Helenus manifest" };
 const POSITION_BYTES: usize = 12;
 const RANGE_BYTES: usize = 16;
 const FLAG_DROPPED: u8 = 1;
 const FLAG_TRUNCATED: u8 = 2;
-
-/// An SSTable's number, never reused within a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SstableId(pub u64);
 
 /// Tokens from `first` to `last`, both included. Never wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +37,7 @@ impl TokenSpan {
 /// A live SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveSstable {
-    pub id: SstableId,
+    pub id: SSTableId,
     /// Its file, relative to the directory of SSTables.
     pub file: String,
     /// What this shard may read in it, in order. A file shared with other shards is read by each in its own part.
@@ -91,7 +88,7 @@ pub struct Manifest {
     /// Raised at each store.
     pub sequence: u64,
     /// No SSTable of this shard has this number or a higher one.
-    pub next_sstable: SstableId,
+    pub next_sstable: SSTableId,
     /// No timestamp above this was given out.
     pub timestamp_high_water: TimestampMicros,
     /// Where a clean stop ended each log: everything before it was synced.
@@ -134,7 +131,7 @@ impl Manifest {
             shard,
             layout,
             sequence: 0,
-            next_sstable: SstableId(1),
+            next_sstable: SSTableId(1),
             timestamp_high_water: 0,
             log_ends: BTreeMap::new(),
             tables: BTreeMap::new(),
@@ -183,7 +180,7 @@ impl Manifest {
             shard: ShardId(body.u16("shard")?),
             layout: body.u64("layout")?,
             sequence: body.u64("sequence")?,
-            next_sstable: SstableId(body.u64("next SSTable")?),
+            next_sstable: SSTableId(body.u64("next SSTable")?),
             timestamp_high_water: body.i64("timestamp high-water mark")?,
             log_ends: decode_positions(&mut body, "log ends")?,
             tables: BTreeMap::new(),
@@ -280,7 +277,7 @@ fn decode_table(body: &mut BodyReader<'_>) -> Result<TableManifest, FrameError> 
 }
 
 fn decode_sstable(body: &mut BodyReader<'_>) -> Result<LiveSstable, FrameError> {
-    let id = SstableId(body.u64("SSTable id")?);
+    let id = SSTableId(body.u64("SSTable id")?);
     let file = body.text("SSTable file")?;
     // A name that leaves its directory is no name of ours.
     if file.is_empty() || file.starts_with('/') || file.split('/').any(|part| part == "..") {
@@ -344,7 +341,7 @@ mod tests {
     fn manifest() -> Manifest {
         let mut table = TableManifest {
             sstables: vec![LiveSstable {
-                id: SstableId(12),
+                id: SSTableId(12),
                 file: String::from("ks/t/12.sst"),
                 spans: vec![TokenSpan { first: Token(-5), last: Token(900) }, TokenSpan::ALL],
                 level: 2,

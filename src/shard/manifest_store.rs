@@ -8,7 +8,7 @@ use crate::base::local::Semaphore;
 use crate::base::plants::Planted;
 use crate::io::Io;
 use crate::shard::ShardError;
-use crate::shard::manifest::{Manifest, ManifestError, SstableId};
+use crate::shard::manifest::{Manifest, ManifestError};
 use crate::sstable::SSTableId;
 
 pub struct ManifestStore {
@@ -18,13 +18,13 @@ pub struct ManifestStore {
     planted: Planted,
     current: RefCell<Manifest>,
     /// The next SSTable's number. Apart from the manifest, of which a changed copy may be on its way to the disk.
-    next_sstable: Cell<u64>,
+    next_sstable: Cell<SSTableId>,
     turn: Rc<Semaphore>,
 }
 
 impl ManifestStore {
     pub fn new(io: Io, dir: PathBuf, planted: Planted, current: Manifest) -> Self {
-        let next_sstable = Cell::new(current.next_sstable.0);
+        let next_sstable = Cell::new(current.next_sstable);
         ManifestStore { io, dir, planted, current: RefCell::new(current), next_sstable, turn: Semaphore::new(1) }
     }
 
@@ -38,7 +38,7 @@ impl ManifestStore {
         let _turn = self.turn.acquire(1).await;
         let mut next = self.current.borrow().clone();
         change(&mut next);
-        next.next_sstable = SstableId(self.next_sstable.get());
+        next.next_sstable = self.next_sstable.get();
         match next.store(&self.io, &self.dir, self.planted).await {
             Ok(()) => {
                 *self.current.borrow_mut() = next;
@@ -56,8 +56,8 @@ impl ManifestStore {
     /// that no manifest names is taken again after a restart, which removes such files first.
     pub fn next_sstable(&self) -> SSTableId {
         let id = self.next_sstable.get();
-        self.next_sstable.set(id + 1);
-        SSTableId(id)
+        self.next_sstable.set(id.next());
+        id
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::plants::Planted;
 use crate::io::Io;
 use crate::schema::partitioner::Sharding;
 use crate::shard::ShardError;
-use crate::shard::manifest::{LiveSstable, Manifest, SstableId, TableManifest, TokenSpan};
+use crate::shard::manifest::{LiveSstable, Manifest, TableManifest, TokenSpan};
 use crate::shard::root::{Root, RootError};
 
 /// Writes the next layout's manifests and links, then switches `root` to it.
@@ -74,7 +74,7 @@ fn successor(
                     continue;
                 }
                 let id = manifest.next_sstable;
-                manifest.next_sstable = SstableId(id.0 + 1);
+                manifest.next_sstable = id.next();
                 let name = format!("sst-{layout}-{}-{}.db", shard.0, id.0);
                 links.push((file.file.clone(), name.clone()));
                 taken.sstables.push(LiveSstable { id, file: name, spans, level: 0 });
@@ -156,6 +156,7 @@ fn root_error(error: RootError) -> ShardError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sstable::SSTableId;
 
     fn span(first: i64, last: i64) -> TokenSpan {
         TokenSpan { first: Token(first), last: Token(last) }
@@ -175,7 +176,7 @@ mod tests {
     }
 
     fn file(id: u64, spans: Vec<TokenSpan>) -> LiveSstable {
-        LiveSstable { id: SstableId(id), file: format!("sst-1-0-{id}.db"), spans, level: 0 }
+        LiveSstable { id: SSTableId(id), file: format!("sst-1-0-{id}.db"), spans, level: 0 }
     }
 
     #[test]

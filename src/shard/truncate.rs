@@ -21,7 +21,7 @@ impl Shard {
         self.manifest
             .change(|manifest| {
                 let entry = manifest.tables.entry(table).or_default();
-                entry.sstables.retain(|live| !doomed.iter().any(|reader| reader.id().0 == live.id.0));
+                entry.sstables.retain(|live| !doomed.iter().any(|reader| reader.id() == live.id));
                 entry.discard(stream, until);
                 entry.truncated_at = Some(now_us);
                 manifest.timestamp_high_water = manifest.timestamp_high_water.max(high_water);

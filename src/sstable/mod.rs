@@ -45,6 +45,13 @@ pub use statistics::Statistics;
 pub use verify::{Verified, verify};
 pub use writer::{SSTableInfo, Writer, WriterOptions};
 
-/// A file's number, never given twice on a node.
+/// A file's number within its shard: no two files that are there at one time have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SSTableId(pub u64);
+
+impl SSTableId {
+    /// The number after this one.
+    pub fn next(self) -> SSTableId {
+        SSTableId(self.0 + 1)
+    }
+}
