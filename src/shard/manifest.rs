@@ -1,5 +1,5 @@
 //! A shard's manifest: which SSTables are live and who may read what in them, which parts of the logs they cover, what
-//! was truncated or dropped, and the highest timestamp the shard may have given out. One file a shard and layout,
+//! was truncated, and the highest timestamp the shard may have given out. One file a shard and layout,
 //! replaced as a whole at each flush, compaction, TRUNCATE and DROP.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,6 @@ use crate::sstable::SSTableId;
 const KIND: FileKind = FileKind { magic: *b"HLNSMANI", version: 1, noun: "Helenus manifest" };
 const POSITION_BYTES: usize = 12;
 const RANGE_BYTES: usize = 16;
-const FLAG_DROPPED: u8 = 1;
 const FLAG_TRUNCATED: u8 = 2;
 
 /// Tokens from `first` to `last`, both included. Never wraps.
@@ -52,19 +51,16 @@ pub struct TableManifest {
     pub sstables: Vec<LiveSstable>,
     /// What of each log is durable in SSTables: replay skips it.
     pub flushed: BTreeMap<StreamId, IntervalSet>,
-    /// What a TRUNCATE or DROP discarded: in each stream everything before this position.
+    /// What a TRUNCATE discarded: in each stream everything before this position.
     pub discarded_before: BTreeMap<StreamId, LogPosition>,
     /// When the last TRUNCATE was.
     pub truncated_at: Option<TimestampMicros>,
-    /// The table is dropped: everything of it in any log is skipped.
-    pub dropped: bool,
 }
 
 impl TableManifest {
     /// Whether replay skips a record of this table at `position`.
     pub fn skips(&self, stream: StreamId, position: LogPosition) -> bool {
-        self.dropped
-            || self.discarded_before.get(&stream).is_some_and(|before| position < *before)
+        self.discarded_before.get(&stream).is_some_and(|before| position < *before)
             || self.flushed.get(&stream).is_some_and(|set| set.contains(position))
     }
 
@@ -73,7 +69,7 @@ impl TableManifest {
         self.flushed.entry(stream).or_default().add(from, to);
     }
 
-    /// A TRUNCATE or DROP discards everything before `before`. Positions never go back.
+    /// A TRUNCATE discards everything before `before`. Positions never go back.
     pub fn discard(&mut self, stream: StreamId, before: LogPosition) {
         let entry = self.discarded_before.entry(stream).or_insert(before);
         *entry = (*entry).max(before);
@@ -215,10 +211,7 @@ impl Manifest {
 }
 
 fn encode_table(body: &mut BodyWriter, table: &TableManifest) {
-    let mut flags = 0;
-    flags |= if table.dropped { FLAG_DROPPED } else { 0 };
-    flags |= if table.truncated_at.is_some() { FLAG_TRUNCATED } else { 0 };
-    body.u8(flags);
+    body.u8(if table.truncated_at.is_some() { FLAG_TRUNCATED } else { 0 });
     if let Some(at) = table.truncated_at {
         body.i64(at);
     }
@@ -247,12 +240,11 @@ fn encode_table(body: &mut BodyWriter, table: &TableManifest) {
 
 fn decode_table(body: &mut BodyReader<'_>) -> Result<TableManifest, FrameError> {
     let flags = body.u8("table flags")?;
-    if flags & !(FLAG_DROPPED | FLAG_TRUNCATED) != 0 {
+    if flags & !FLAG_TRUNCATED != 0 {
         return Err(body.bad("table flags"));
     }
     let truncated_at = if flags & FLAG_TRUNCATED != 0 { Some(body.i64("truncated at")?) } else { None };
     let mut table = TableManifest {
-        dropped: flags & FLAG_DROPPED != 0,
         truncated_at,
         discarded_before: decode_positions(body, "discarded before")?,
         ..TableManifest::default()
@@ -356,7 +348,7 @@ mod tests {
         manifest.timestamp_high_water = 1_700_000_000_000_000;
         manifest.log_ends.insert(STREAM, at(6, 4096));
         manifest.tables.insert(TABLE, table);
-        manifest.tables.insert(TableId([8; 16]), TableManifest { dropped: true, ..TableManifest::default() });
+        manifest.tables.insert(TableId([8; 16]), TableManifest::default());
         manifest
     }
 
@@ -372,17 +364,16 @@ mod tests {
         assert_eq!(bytes.len(), 276);
         assert_eq!(crc32c::crc32c(&bytes), GOLDEN_CRC);
     }
-    const GOLDEN_CRC: u32 = 0xce29_5a18;
+    const GOLDEN_CRC: u32 = 0xb140_091a;
 
     #[test]
-    fn replay_skips_what_is_flushed_truncated_or_dropped() {
+    fn replay_skips_what_is_flushed_or_truncated() {
         let manifest = manifest();
         assert!(manifest.skips(TABLE, STREAM, at(3, 64)));
         assert!(!manifest.skips(TABLE, STREAM, at(3, 900)));
         assert!(!manifest.skips(TABLE, StreamId(5), at(3, 64)), "another stream's interval says nothing");
         assert!(manifest.skips(TABLE, StreamId(2), at(9, 0)));
         assert!(!manifest.skips(TABLE, StreamId(2), at(9, 1)));
-        assert!(manifest.skips(TableId([8; 16]), STREAM, at(99, 0)));
         assert!(!manifest.skips(TableId([9; 16]), STREAM, at(3, 64)), "an unknown table is replayed");
     }
 

@@ -94,7 +94,6 @@ fn merge_table(into: &mut TableManifest, from: TableManifest) {
         into.discard(*stream, *before);
     }
     into.truncated_at = into.truncated_at.max(from.truncated_at);
-    into.dropped |= from.dropped;
 }
 
 /// What both lists of ascending, disjoint spans hold.
