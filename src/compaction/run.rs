@@ -51,10 +51,9 @@ pub async fn compact(io: &Io, job: Job<'_>) -> Result<Outcome, SSTableError> {
         scanners.push(Scanner::open(io, input).await?);
     }
     let writer = Writer::create(io, &job.output_path, output_options(&job)).await?;
-    let order = job.table.clustering_order();
     let mut dropped: Vec<ColumnId> = job.table.dropped.iter().map(|column| column.id).collect();
     dropped.sort_unstable();
-    let (order, dropped) = (&order, dropped.as_slice());
+    let (order, dropped) = (job.table.clustering_order(), dropped.as_slice());
     let mut run = Run { job, order, dropped, scanners, writer, counts: MergeCounts::default(), read: 0, turn: 0 };
     match run.merge_all(io).await {
         Ok(()) => run.finish().await,

@@ -68,7 +68,7 @@ fn move_partition(
 ) -> Option<Vec<u8>> {
     let target = into.partitions.find_or_create(&mut into.arena, moved.token(), moved.key());
     let mut put = |entries: &mut dyn Iterator<Item = Entry<'_>>| {
-        into.stats.rows += apply::apply(&mut into.arena, &into.order, target, entries) as u64;
+        into.stats.rows += apply::apply(&mut into.arena, into.table.clustering_order(), target, entries) as u64;
         into.arena.live_bytes() >= until
     };
     if resume.is_none() {
@@ -76,7 +76,7 @@ fn move_partition(
     }
     let start = resume.map_or(OwnedPosition::start(), |prefix| OwnedPosition { prefix, weight: 1 });
     let slices = [Slice { start, end: OwnedPosition::end() }];
-    let mut rows = Merge::new(&moved.memtable.order, false, [moved.cursor(&slices, false)]);
+    let mut rows = Merge::new(moved.memtable.table.clustering_order(), false, [moved.cursor(&slices, false)]);
     while let Some(fragment) = rows.next().expect("a memtable's cursor neither misses nor finds damage") {
         if let Fragment::Row(row) = fragment
             && put(&mut entries_of(Entry::Row { clustering: row.clustering }, &row))

@@ -12,7 +12,7 @@ use crate::memtable::record::partition;
 use crate::mutation::entry::Entry;
 use crate::mutation::read::Slice;
 use crate::mutation::view::MutationView;
-use crate::schema::{ClusteringOrder, Table};
+use crate::schema::Table;
 
 mod apply;
 mod arena;
@@ -49,7 +49,6 @@ pub struct MemtableStats {
 #[derive(Debug)]
 pub struct Memtable {
     table: Rc<Table>,
-    order: ClusteringOrder,
     arena: Arena,
     partitions: Partitions,
     stats: MemtableStats,
@@ -59,7 +58,6 @@ impl Memtable {
     /// An empty one, which takes its memory from `pool` and gives it back when dropped.
     pub fn new(table: Rc<Table>, pool: Rc<SlabPool>) -> Self {
         Memtable {
-            order: table.clustering_order(),
             table,
             arena: Arena::new(pool),
             partitions: Partitions::new(),
@@ -82,7 +80,6 @@ impl Memtable {
     /// Takes the altered table. ALTER never changes a table's clustering columns, so what is here stays in order.
     pub fn set_table(&mut self, table: Rc<Table>) {
         debug_assert_eq!(table.id, self.table.id);
-        self.order = table.clustering_order();
         self.table = table;
     }
 
@@ -102,7 +99,7 @@ impl Memtable {
                 greatest = greatest.max(timestamp);
             }
         });
-        let rows_new = apply::apply(&mut self.arena, &self.order, partition, entries);
+        let rows_new = apply::apply(&mut self.arena, self.table.clustering_order(), partition, entries);
         let stats = &mut self.stats;
         stats.mutations += 1;
         stats.rows += rows_new as u64;
@@ -153,7 +150,7 @@ impl Memtable {
         reversed: bool,
     ) -> Option<MemtableCursor<'a>> {
         let at = self.partitions.find(&self.arena, token, key)?;
-        Some(MemtableCursor::new(&self.arena, &self.order, at, slices, reversed))
+        Some(MemtableCursor::new(&self.arena, self.table.clustering_order(), at, slices, reversed))
     }
 
     /// The first partition from `bound` on.
@@ -185,7 +182,7 @@ impl<'a> PartitionRef<'a> {
 
     /// Its content within `slices`, as `Memtable::partition` gives it.
     pub fn cursor(&self, slices: &'a [Slice], reversed: bool) -> MemtableCursor<'a> {
-        MemtableCursor::new(&self.memtable.arena, &self.memtable.order, self.at, slices, reversed)
+        MemtableCursor::new(&self.memtable.arena, self.memtable.table.clustering_order(), self.at, slices, reversed)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::mutation::merge::Merge;
 use crate::mutation::testing::{
     COLLECTION, Found, KEY, Op, Part, TABLE, any_op, any_slices, collect, encode, expect, order, prefix,
 };
-use crate::schema::{Column, ColumnKind, Position, TableOptions, partitioner};
+use crate::schema::{Column, ColumnKind, Columns, Position, TableOptions, partitioner};
 use crate::types::CqlType;
 
 fn table() -> Rc<Table> {
@@ -27,14 +27,14 @@ fn table() -> Rc<Table> {
         keyspace: "k".into(),
         name: "t".into(),
         version: 1,
-        columns: vec![
+        columns: Columns::new(vec![
             column(10, "p", CqlType::Blob, ColumnKind::PartitionKey(0)),
             column(11, "c", CqlType::Int, clustering(0, false)),
             column(12, "d", CqlType::Int, clustering(1, true)),
             column(1, "a", CqlType::Blob, ColumnKind::Regular),
             column(2, "b", CqlType::Blob, ColumnKind::Regular),
             column(3, "s", CqlType::map(CqlType::Blob, CqlType::Blob), ColumnKind::Regular),
-        ],
+        ]),
         dropped: vec![],
         next_column_id: 13,
         options: TableOptions::default(),

@@ -6,7 +6,7 @@ use crate::base::ids::{ColumnId, TableId};
 use crate::cql::ast::{PropertyValue, SortOrder, Statement, schema as ast};
 use crate::plan::{ColumnSpec, Context, RequestOptions, data_type};
 use crate::protocol::Consistency;
-use crate::schema::{Column, ColumnKind, Schema, SchemaOp, Table, TableOptions};
+use crate::schema::{Column, ColumnKind, Columns, Schema, SchemaOp, Table, TableOptions};
 use crate::types::{CqlType, UdtType};
 
 /// 2026-01-01 00:00:00 UTC.
@@ -87,7 +87,7 @@ fn table_of(create: &ast::CreateTable, id: u8, schema: &Schema) -> Table {
         version: 1,
         next_column_id: columns.len() as u16,
         is_counter: columns.iter().any(|column| column.ty == CqlType::Counter),
-        columns,
+        columns: Columns::new(columns),
         dropped: Vec::new(),
         options,
     }

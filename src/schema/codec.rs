@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::base::ids::{ColumnId, TableId};
 use crate::base::vint;
-use crate::schema::table::{Column, ColumnKind, DroppedColumn, SchemaOp, Table, TableOptions};
+use crate::schema::columns::{Column, ColumnKind, Columns};
+use crate::schema::table::{DroppedColumn, SchemaOp, Table, TableOptions};
 use crate::types::{CqlType, UdtType};
 
 const VERSION: u8 = 1;
@@ -308,7 +309,7 @@ impl<'a> Reader<'a> {
             keyspace: self.text()?,
             name: self.text()?,
             version: self.count()?,
-            columns: self.list(Reader::column)?,
+            columns: Columns::new(self.list(Reader::column)?),
             dropped: self.list(Reader::dropped)?,
             next_column_id: self.count()?,
             options: self.options()?,
@@ -359,7 +360,7 @@ mod tests {
             keyspace: "ks".into(),
             name: "t".into(),
             version: 3,
-            columns: vec![
+            columns: Columns::new(vec![
                 column(0, "k", CqlType::Int, ColumnKind::PartitionKey(0)),
                 column(1, "c", CqlType::Text, ColumnKind::Clustering { position: 0, descending: true }),
                 column(2, "s", CqlType::tuple([CqlType::Int, CqlType::Duration]), ColumnKind::Static),
@@ -371,7 +372,7 @@ mod tests {
                 ),
                 column(10, "v", CqlType::vector(CqlType::Float, 3), ColumnKind::Regular),
                 column(11, "x", CqlType::Custom("org.example.X".into()), ColumnKind::Regular),
-            ],
+            ]),
             dropped: vec![DroppedColumn {
                 id: ColumnId(4),
                 name: "old".into(),

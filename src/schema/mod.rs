@@ -3,6 +3,7 @@
 
 pub mod clustering;
 pub mod codec;
+pub mod columns;
 pub mod key;
 pub mod partitioner;
 pub mod stored;
@@ -10,4 +11,5 @@ pub mod system;
 pub mod table;
 
 pub use clustering::{ClusteringOrder, Position};
-pub use table::{Column, ColumnKind, DroppedColumn, Keyspace, Schema, SchemaOp, Table, TableOptions};
+pub use columns::{Column, ColumnKind, Columns};
+pub use table::{DroppedColumn, Keyspace, Schema, SchemaOp, Table, TableOptions};

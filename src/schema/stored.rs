@@ -121,7 +121,7 @@ pub fn table_with_udt(table: &Table, udt: &UdtType) -> Option<Table> {
         return None;
     }
     let mut table = table.clone();
-    table.columns.iter_mut().for_each(|column| column.ty = with_udt(&column.ty, udt));
+    table.columns.change(|list| list.iter_mut().for_each(|column| column.ty = with_udt(&column.ty, udt)));
     table.dropped.iter_mut().for_each(|column| column.ty = with_udt(&column.ty, udt));
     table.version += 1;
     Some(table)
@@ -204,7 +204,7 @@ mod tests {
         check(frozen(&holder), frozen(&udt("holder", &[("t", frozen(&new))])));
         let mut table = (**system::schema().table("system", "local").unwrap()).clone();
         assert_eq!(table_with_udt(&table, &new), None);
-        table.columns[1].ty = frozen(&old);
+        table.columns.change(|list| list[1].ty = frozen(&old));
         let changed = table_with_udt(&table, &new).unwrap();
         assert_eq!((changed.version, &changed.columns[1].ty), (table.version + 1, &frozen(&new)));
     }

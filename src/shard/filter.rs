@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::base::ids::{ColumnId, TableId};
     use crate::mutation::NEVER_S;
-    use crate::schema::{Column, ColumnKind, TableOptions};
+    use crate::schema::{Column, ColumnKind, Columns, TableOptions};
 
     fn table() -> Table {
         let column = |id, name: &str, ty, kind| Column { id: ColumnId(id), name: name.into(), ty, kind };
@@ -146,14 +146,14 @@ mod tests {
             keyspace: "ks".into(),
             name: "t".into(),
             version: 1,
-            columns: vec![
+            columns: Columns::new(vec![
                 column(0, "a", CqlType::Int, ColumnKind::PartitionKey(0)),
                 column(1, "b", CqlType::Int, ColumnKind::PartitionKey(1)),
                 column(2, "c", CqlType::Int, clustering),
                 column(3, "s", CqlType::Int, ColumnKind::Static),
                 column(4, "v", CqlType::Int, ColumnKind::Regular),
                 column(5, "l", CqlType::list(CqlType::Int).freeze(), ColumnKind::Regular),
-            ],
+            ]),
             dropped: Vec::new(),
             next_column_id: 6,
             options: TableOptions::default(),

@@ -154,8 +154,7 @@ impl<'a> Attempt<'a, '_> {
             return Ok(Ended::Partition);
         }
         let (len_before, before) = (bytes.len(), progress.clone());
-        let order = self.table.clustering_order();
-        let merge = Merge::new(&order, self.command.reversed, cursors);
+        let merge = Merge::new(self.table.clustering_order(), self.command.reversed, cursors);
         let dropped = self.table.dropped.iter().map(|column| column.id);
         let mut rows = LiveRows::new(merge, self.command.now_s).without(dropped);
         let taken = take_partition(&mut rows, self.table, self.command, progress, &mut PageWriter::new(bytes));

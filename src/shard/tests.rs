@@ -11,7 +11,7 @@ use crate::io::sim::{Faults, Simulation};
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
 use crate::mutation::{MutationBuilder, Stamp, set_server_timestamp};
-use crate::schema::{Column, ColumnKind, SchemaOp, Table, TableOptions, clustering};
+use crate::schema::{Column, ColumnKind, Columns, SchemaOp, Table, TableOptions, clustering};
 use crate::types::CqlType;
 
 const TABLE: TableId = TableId([9; 16]);
@@ -24,11 +24,11 @@ fn table() -> Table {
         keyspace: "ks".into(),
         name: "t".into(),
         version: 1,
-        columns: vec![
+        columns: Columns::new(vec![
             column(0, "k", ColumnKind::PartitionKey(0)),
             column(1, "c", ColumnKind::Clustering { position: 0, descending: false }),
             column(2, "v", ColumnKind::Regular),
-        ],
+        ]),
         dropped: Vec::new(),
         next_column_id: 3,
         options: TableOptions { gc_grace_seconds: 0, ..TableOptions::default() },

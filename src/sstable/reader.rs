@@ -82,7 +82,7 @@ impl Reader {
         let statistics =
             Statistics::decode(&statistics).ok_or_else(|| corrupt(footer.statistics.offset_bytes, "the statistics"))?;
         let info = SSTableInfo { id, path: path.to_owned(), file_bytes, statistics: Rc::new(statistics) };
-        Ok(Reader { info, file, name, order: table.clustering_order(), footer, filter, root, owned: None })
+        Ok(Reader { info, file, name, order: table.clustering_order().clone(), footer, filter, root, owned: None })
     }
 
     /// Limits the reader to partitions in `owned`: the file is shared with other shards, which own the rest. The ranges

@@ -63,7 +63,8 @@ async fn contents(io: &Io, outcome: &Outcome) -> (Option<Rc<Reader>>, Vec<OwnedP
 /// Each key's partition, merged from all that hold it; without what is empty.
 fn merged(files: &[Vec<OwnedPartition>]) -> Vec<OwnedPartition> {
     let keys: BTreeSet<_> = files.iter().flatten().map(|partition| (partition.token, partition.key.clone())).collect();
-    let order = table().clustering_order();
+    let table = table();
+    let order = table.clustering_order();
     let of_key = |(_, key): &(Token, Vec<u8>)| {
         let sources = files.iter().flatten().filter(|partition| partition.key == *key).map(OwnedPartition::cursor);
         OwnedPartition::read(Merge::new(&order, false, sources)).unwrap()

@@ -79,9 +79,8 @@ fn add(table: &mut Table, columns: &[ColumnDefinition], if_not_exists: bool, sch
         let kind = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
         let id = ColumnId(table.next_column_id);
         table.next_column_id += 1;
-        table.columns.push(Column { id, name: name.to_owned(), ty, kind });
+        table.columns.change(|list| list.push(Column { id, name: name.to_owned(), ty, kind }));
     }
-    table.sort_columns();
     Ok(())
 }
 
@@ -149,7 +148,7 @@ fn drop(table: &mut Table, columns: &[Ident], if_exists: bool, dropped_at: i64) 
             let udt = &udt.name;
             return Err(CqlError::invalid(format!("Cannot drop non-frozen column {name} of user type {udt}")));
         }
-        let Column { id, name, ty, kind } = table.columns.remove(at);
+        let Column { id, name, ty, kind } = table.columns.change(|list| list.remove(at));
         table.dropped.push(DroppedColumn { id, name, ty, is_static: kind == ColumnKind::Static, dropped_at });
     }
     Ok(())
@@ -159,10 +158,10 @@ fn rename(table: &mut Table, renames: &[(Ident, Ident)]) -> Result<(), CqlError>
     for (from, to) in renames {
         let shown = format!("{}.{}", table.keyspace, table.name);
         let taken = table.column(to.as_str()).is_some();
-        let Some(column) = table.columns.iter_mut().find(|column| column.name == from.as_str()) else {
+        let Some(at) = table.columns.iter().position(|column| column.name == from.as_str()) else {
             return Err(CqlError::invalid(format!("Undefined column name {from} in table {shown}")));
         };
-        if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+        if matches!(table.columns[at].kind, ColumnKind::Static | ColumnKind::Regular) {
             return Err(CqlError::invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
         }
         if taken {
@@ -170,7 +169,7 @@ fn rename(table: &mut Table, renames: &[(Ident, Ident)]) -> Result<(), CqlError>
                 "Cannot rename column {from} to {to} in table '{shown}'; another column with that name already exists"
             )));
         }
-        to.as_str().clone_into(&mut column.name);
+        table.columns.change(|list| to.as_str().clone_into(&mut list[at].name));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::cql::ast::{Ident, SortOrder};
 use crate::plan::ddl::{DdlPlan, access, column_type, keyspace, options};
 use crate::plan::{Context, names};
 use crate::protocol::{Change, CqlError, SchemaChange};
-use crate::schema::{Column, ColumnKind, Schema, SchemaOp, Table};
+use crate::schema::{Column, ColumnKind, Columns, Schema, SchemaOp, Table};
 use crate::types::uuid;
 
 /// What still leaves room for the id in a directory's name of 255 bytes.
@@ -45,7 +45,9 @@ pub fn create(
     let id = table_id(given.id, schema, context)?;
     let options = given.for_new_table(is_counter)?;
     let next_column_id = u16::try_from(columns.len()).expect("the number of columns was checked");
-    let mut table = Table {
+    let mut columns = Columns::new(columns);
+    columns.change(|list| (0..).zip(list).for_each(|(id, column)| column.id = ColumnId(id)));
+    let table = Table {
         id,
         keyspace: keyspace.to_owned(),
         name: name.to_owned(),
@@ -56,10 +58,6 @@ pub fn create(
         options,
         is_counter,
     };
-    table.sort_columns();
-    for (id, column) in (0..).zip(&mut table.columns) {
-        column.id = ColumnId(id);
-    }
     let change = SchemaChange::table(Change::Created, keyspace, name);
     Ok(DdlPlan::change(vec![SchemaOp::PutTable(Box::new(table))], change))
 }

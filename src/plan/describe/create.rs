@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::describe::quoted;
-use crate::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Table, TableOptions, system};
+use crate::schema::{Column, ColumnKind, Columns, DroppedColumn, Keyspace, Table, TableOptions, system};
 use crate::types::UdtType;
 use crate::types::literal::encode_hex;
 use crate::types::number::double_text;
@@ -81,16 +81,13 @@ fn last_dropped(table: &Table) -> Vec<&DroppedColumn> {
 
 /// What stands between the parentheses, each on a line of its own: columns in their order, the dropped among them.
 fn definitions(table: &Table, dropped: &[&DroppedColumn]) -> String {
-    let mut with_dropped = table.clone();
-    for column in dropped.iter().filter(|column| table.column(&column.name).is_none()) {
+    let gone = dropped.iter().filter(|column| table.column(&column.name).is_none()).map(|column| {
         let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
-        let (id, name, ty) = (column.id, column.name.clone(), column.ty.clone());
-        with_dropped.columns.push(Column { id, name, ty, kind });
-    }
-    with_dropped.sort_columns();
+        Column { id: column.id, name: column.name.clone(), ty: column.ty.clone(), kind }
+    });
+    let with_dropped = Columns::new(table.columns.iter().cloned().chain(gone).collect());
     let alone = table.partition_key().count() == 1 && table.clustering().next().is_none();
     let mut lines: Vec<String> = with_dropped
-        .columns
         .iter()
         .map(|column| {
             let more = match column.kind {

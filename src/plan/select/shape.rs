@@ -31,7 +31,7 @@ impl Shape {
             selection,
             grouping,
             order,
-            clustering_order: table.clustering_order(),
+            clustering_order: table.clustering_order().clone(),
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use md5::{Digest, Md5};
 
 use crate::base::ids::{ColumnId, TableId};
-use crate::schema::table::{Column, ColumnKind, Table, TableOptions};
+use crate::schema::columns::{Column, ColumnKind, Columns};
+use crate::schema::table::{Table, TableOptions};
 use crate::types::{CqlType, parse_cql_type};
 
 /// (name, type) of a column.
@@ -71,19 +72,17 @@ impl Definition {
         self.statics.iter().for_each(|(name, ty)| add(name, ty, ColumnKind::Static));
         self.regulars.iter().for_each(|(name, ty)| add(name, ty, ColumnKind::Regular));
         let next_column_id = u16::try_from(columns.len()).expect("a system table has few columns");
-        let mut table = Table {
+        Table {
             id: table_id(keyspace, self.name),
             keyspace: keyspace.to_owned(),
             name: self.name.to_owned(),
             version: 1,
-            columns,
+            columns: Columns::new(columns),
             dropped: Vec::new(),
             next_column_id,
             options: self.options(),
             is_counter: false,
-        };
-        table.sort_columns();
-        table
+        }
     }
 
     fn options(&self) -> TableOptions {

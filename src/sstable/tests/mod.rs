@@ -22,7 +22,7 @@ use crate::mutation::read::{OwnedPosition, Slice};
 use crate::mutation::{Cell, DeletionTime, Fragment, Liveness, NEVER_S, PartitionCursor, ReadStop, Row};
 use crate::schema::clustering::push_component;
 use crate::schema::partitioner::token_of;
-use crate::schema::{Column, ColumnKind, Table, TableOptions};
+use crate::schema::{Column, ColumnKind, Columns, Table, TableOptions};
 use crate::sstable::{BlockCache, Misses, Pins, Reader, SSTableError, SSTableId, SSTableInfo, View};
 use crate::sstable::{Writer, WriterOptions};
 use crate::types::CqlType;
@@ -40,14 +40,14 @@ pub(crate) fn table() -> Table {
         keyspace: "ks".into(),
         name: "t".into(),
         version: 3,
-        columns: vec![
+        columns: Columns::new(vec![
             column(10, "k", CqlType::Blob, ColumnKind::PartitionKey(0)),
             column(11, "a", CqlType::Int, clustering(0, false)),
             column(12, "b", CqlType::Int, clustering(1, true)),
             column(STATIC.0, "s", CqlType::Blob, ColumnKind::Static),
             column(PLAIN.0, "v", CqlType::Blob, ColumnKind::Regular),
             column(SET.0, "c", CqlType::Set(Box::new(CqlType::Blob)), ColumnKind::Regular),
-        ],
+        ]),
         dropped: Vec::new(),
         next_column_id: 13,
         options: TableOptions::default(),
@@ -210,7 +210,8 @@ fn fragments() -> impl Strategy<Value = Vec<OwnedFragment>> {
         prop_oneof![Just(vec![]), (0..6i32).prop_map(|a| vec![a]), (0..6i32, 0..4i32).prop_map(|(a, b)| vec![a, b])];
     let changes = proptest::collection::vec((ends, prop_oneof![Just(-1i8), Just(1)], 0..4i64), 0..8);
     (rows, changes).prop_map(|(rows, changes)| {
-        let order = table().clustering_order();
+        let table = table();
+        let order = table.clustering_order();
         let mut all: Vec<OwnedFragment> = rows.iter().map(|(at, content)| grid_row(*at, *content)).collect();
         let live_or = |n: i64| if n == 0 { DeletionTime::LIVE } else { deletion(n) };
         let mut edges: Vec<_> = changes.iter().map(|(at, weight, n)| (position(at, *weight), live_or(*n))).collect();

@@ -25,7 +25,8 @@ fn covered_at(order: &ClusteringOrder, fragments: &[OwnedFragment], at: Position
 /// Checks what a cursor gave for `slices` against all of the partition: the rows, their order, and which deletion each
 /// place of the grid is under.
 fn check_slices(whole: &OwnedPartition, got: &OwnedPartition, slices: &[Slice], reversed: bool) {
-    let order = table().clustering_order();
+    let table = table();
+    let order = table.clustering_order();
     assert_eq!((got.token, &got.key, got.deletion), (whole.token, &whole.key, whole.deletion));
     let within = |at: Position<'_>| {
         slices.iter().any(|s| order.compare(s.start.borrow(), at).is_le() && order.compare(at, s.end.borrow()).is_le())
@@ -64,7 +65,8 @@ fn slices() -> impl Strategy<Value = Vec<Slice>> {
         Just(OwnedPosition::end()),
     ];
     proptest::collection::vec(edge, 0..7).prop_map(|mut edges| {
-        let order = table().clustering_order();
+        let table = table();
+        let order = table.clustering_order();
         edges.sort_by(|a, b| order.compare(a.borrow(), b.borrow()));
         edges.dedup_by(|a, b| order.compare(a.borrow(), b.borrow()).is_eq());
         if edges.len() < 2 {
