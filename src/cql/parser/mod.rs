@@ -23,7 +23,7 @@ mod term;
 #[cfg(test)]
 mod testing;
 
-use super::ast::Statement;
+use super::ast::{ArithmeticOperator, Statement};
 use super::error::{Position, SyntaxError};
 use super::keyword::Keyword;
 use super::lexer::tokenize;
@@ -282,6 +282,40 @@ impl Parser<'_> {
             return Err(SyntaxError::at(position, format!("the expression has more than {OPERATORS_MAX} operators")));
         }
         Ok(())
+    }
+
+    /// Operands with operators of one level between them, grouped from the left. `operator` is the next token's, where
+    /// the chain goes on.
+    fn chain<T>(
+        &mut self,
+        operand: fn(&mut Self) -> Parse<T>,
+        operator: impl Fn(&Self) -> Option<ArithmeticOperator>,
+        operation: fn(T, ArithmeticOperator, T) -> T,
+    ) -> Parse<T> {
+        let mut left = operand(self)?;
+        while let Some(operator) = operator(self) {
+            self.bump();
+            self.count_operator()?;
+            left = operation(left, operator, operand(self)?);
+        }
+        Ok(left)
+    }
+
+    fn additive_operator(&self) -> Option<ArithmeticOperator> {
+        match self.peek() {
+            TokenKind::Plus => Some(ArithmeticOperator::Add),
+            TokenKind::Minus => Some(ArithmeticOperator::Subtract),
+            _ => None,
+        }
+    }
+
+    fn multiplicative_operator(&self) -> Option<ArithmeticOperator> {
+        match self.peek() {
+            TokenKind::Star => Some(ArithmeticOperator::Multiply),
+            TokenKind::Slash => Some(ArithmeticOperator::Divide),
+            TokenKind::Percent => Some(ArithmeticOperator::Modulo),
+            _ => None,
+        }
     }
 
     /// Tries to parse something; afterwards the parser stands where it stood if nothing was found.

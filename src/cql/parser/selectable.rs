@@ -12,32 +12,11 @@ impl Parser<'_> {
     }
 
     fn selectable_sum(&mut self) -> Parse<Selectable> {
-        let mut left = self.selectable_product()?;
-        loop {
-            let operator = match self.peek() {
-                TokenKind::Plus => ArithmeticOperator::Add,
-                TokenKind::Minus => ArithmeticOperator::Subtract,
-                _ => return Ok(left),
-            };
-            self.bump();
-            self.count_operator()?;
-            left = operation(left, operator, self.selectable_product()?);
-        }
+        self.chain(Self::selectable_product, Self::additive_operator, operation)
     }
 
     fn selectable_product(&mut self) -> Parse<Selectable> {
-        let mut left = self.selectable_group()?;
-        loop {
-            let operator = match self.peek() {
-                TokenKind::Star => ArithmeticOperator::Multiply,
-                TokenKind::Slash => ArithmeticOperator::Divide,
-                TokenKind::Percent => ArithmeticOperator::Modulo,
-                _ => return Ok(left),
-            };
-            self.bump();
-            self.count_operator()?;
-            left = operation(left, operator, self.selectable_group()?);
-        }
+        self.chain(Self::selectable_group, Self::multiplicative_operator, operation)
     }
 
     fn selectable_group(&mut self) -> Parse<Selectable> {

@@ -38,20 +38,11 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self, kind: Sum) -> Parse<Term> {
-        let mut left = self.product()?;
-        loop {
-            let operator = match self.peek() {
-                TokenKind::Plus if kind == Sum::BeforeColumn && self.column_follows() => {
-                    return Ok(left);
-                }
-                TokenKind::Plus => ArithmeticOperator::Add,
-                TokenKind::Minus => ArithmeticOperator::Subtract,
-                _ => return Ok(left),
-            };
-            self.bump();
-            self.count_operator()?;
-            left = operation(left, operator, self.product()?);
-        }
+        let operator = |parser: &Self| match parser.additive_operator() {
+            Some(ArithmeticOperator::Add) if kind == Sum::BeforeColumn && parser.column_follows() => None,
+            operator => operator,
+        };
+        self.chain(Self::product, operator, operation)
     }
 
     /// Whether the token after the next is a column and not a function call.
@@ -60,18 +51,7 @@ impl Parser<'_> {
     }
 
     fn product(&mut self) -> Parse<Term> {
-        let mut left = self.signed()?;
-        loop {
-            let operator = match self.peek() {
-                TokenKind::Star => ArithmeticOperator::Multiply,
-                TokenKind::Slash => ArithmeticOperator::Divide,
-                TokenKind::Percent => ArithmeticOperator::Modulo,
-                _ => return Ok(left),
-            };
-            self.bump();
-            self.count_operator()?;
-            left = operation(left, operator, self.signed()?);
-        }
+        self.chain(Self::signed, Self::multiplicative_operator, operation)
     }
 
     fn signed(&mut self) -> Parse<Term> {
