@@ -1,7 +1,5 @@
 //! The keywords of Cassandra 5.0's CQL, and which of them may still name things.
 
-use super::ast::NativeType;
-
 /// Where a keyword may stand for an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -10,7 +8,7 @@ pub enum Class {
     /// Anywhere, function and type names included.
     Unreserved,
     /// Anywhere but as the name of a user type.
-    NativeType(NativeType),
+    NativeType,
     /// Anywhere but as the name of a function or a user type (`key` may name a type).
     NotFunction,
 }
@@ -52,7 +50,7 @@ macro_rules! keywords {
 /// The longest keyword in bytes (`columnfamilies`, `materialized`, `select_masked`, `norecursive` …).
 pub const KEYWORD_BYTES_MAX: usize = 14;
 
-use Class::{NativeType as Native, NotFunction, Reserved, Unreserved};
+use Class::{NativeType, NotFunction, Reserved, Unreserved};
 
 keywords! {
     Access "access" Unreserved;
@@ -67,13 +65,13 @@ keywords! {
     Apply "apply" Reserved;
     As "as" Unreserved;
     Asc "asc" Reserved;
-    Ascii "ascii" Native(NativeType::Ascii);
+    Ascii "ascii" NativeType;
     Authorize "authorize" Reserved;
     Batch "batch" Reserved;
     Begin "begin" Reserved;
-    BigInt "bigint" Native(NativeType::BigInt);
-    Blob "blob" Native(NativeType::Blob);
-    Boolean "boolean" Native(NativeType::Boolean);
+    BigInt "bigint" NativeType;
+    Blob "blob" NativeType;
+    Boolean "boolean" NativeType;
     By "by" Reserved;
     Called "called" Unreserved;
     Cast "cast" NotFunction;
@@ -83,26 +81,26 @@ keywords! {
     Compact "compact" Unreserved;
     Contains "contains" Unreserved;
     Count "count" NotFunction;
-    Counter "counter" Native(NativeType::Counter);
+    Counter "counter" NativeType;
     Create "create" Reserved;
     Custom "custom" Unreserved;
     Datacenters "datacenters" Unreserved;
-    Date "date" Native(NativeType::Date);
-    Decimal "decimal" Native(NativeType::Decimal);
+    Date "date" NativeType;
+    Decimal "decimal" NativeType;
     Default "default" Unreserved;
     Delete "delete" Reserved;
     Desc "desc" Reserved;
     Describe "describe" Reserved;
     Distinct "distinct" NotFunction;
-    Double "double" Native(NativeType::Double);
+    Double "double" NativeType;
     Drop "drop" Reserved;
-    Duration "duration" Native(NativeType::Duration);
+    Duration "duration" NativeType;
     Entries "entries" Reserved;
     Execute "execute" Reserved;
     Exists "exists" Unreserved;
     Filtering "filtering" Unreserved;
     FinalFunc "finalfunc" Unreserved;
-    Float "float" Native(NativeType::Float);
+    Float "float" NativeType;
     From "from" Reserved;
     Frozen "frozen" Unreserved;
     Full "full" Reserved;
@@ -115,12 +113,12 @@ keywords! {
     If "if" Reserved;
     In "in" Reserved;
     Index "index" Reserved;
-    Inet "inet" Native(NativeType::Inet);
+    Inet "inet" NativeType;
     Infinity "infinity" Reserved;
     InitCond "initcond" Unreserved;
     Input "input" Unreserved;
     Insert "insert" Reserved;
-    Int "int" Native(NativeType::Int);
+    Int "int" NativeType;
     Internals "internals" Unreserved;
     Into "into" Reserved;
     Is "is" Reserved;
@@ -170,7 +168,7 @@ keywords! {
     SelectMasked "select_masked" Unreserved;
     Set "set" Reserved;
     SFunc "sfunc" Unreserved;
-    SmallInt "smallint" Native(NativeType::SmallInt);
+    SmallInt "smallint" NativeType;
     Static "static" Unreserved;
     Storage "storage" Unreserved;
     SType "stype" Unreserved;
@@ -180,11 +178,11 @@ keywords! {
     ColumnFamily "columnfamily" Reserved;
     Tables "tables" Unreserved;
     ColumnFamilies "columnfamilies" Unreserved;
-    Text "text" Native(NativeType::Text);
-    Time "time" Native(NativeType::Time);
-    Timestamp "timestamp" Native(NativeType::Timestamp);
-    TimeUuid "timeuuid" Native(NativeType::TimeUuid);
-    TinyInt "tinyint" Native(NativeType::TinyInt);
+    Text "text" NativeType;
+    Time "time" NativeType;
+    Timestamp "timestamp" NativeType;
+    TimeUuid "timeuuid" NativeType;
+    TinyInt "tinyint" NativeType;
     To "to" Reserved;
     Token "token" Reserved;
     Trigger "trigger" Unreserved;
@@ -201,10 +199,10 @@ keywords! {
     User "user" Unreserved;
     Users "users" Unreserved;
     Using "using" Reserved;
-    Uuid "uuid" Native(NativeType::Uuid);
+    Uuid "uuid" NativeType;
     Values "values" Unreserved;
-    Varchar "varchar" Native(NativeType::Varchar);
-    VarInt "varint" Native(NativeType::VarInt);
+    Varchar "varchar" NativeType;
+    VarInt "varint" NativeType;
     Vector "vector" Unreserved;
     View "view" Reserved;
     Where "where" Reserved;
@@ -250,15 +248,6 @@ mod tests {
         }
         for word in ["key", "type", "ttl", "timestamp", "count", "json", "values", "int", "between"] {
             assert!(!is_reserved(word), "{word}");
-        }
-    }
-
-    #[test]
-    fn native_types_are_spelled_as_their_keywords() {
-        for &keyword in Keyword::ALL {
-            if let Class::NativeType(native) = keyword.class() {
-                assert_eq!(native.name(), keyword.text());
-            }
         }
     }
 }

@@ -1,42 +1,16 @@
 //! From the spelling of a type to the type: user types are looked up, aliases unified.
 
-use crate::cql::ast::{DataType, NativeType};
+use crate::cql::ast::DataType;
 use crate::protocol::CqlError;
 use crate::schema::Schema;
 use crate::types::{CqlType, marshal};
-
-/// The type that a keyword names.
-pub fn native(ty: NativeType) -> CqlType {
-    match ty {
-        NativeType::Ascii => CqlType::Ascii,
-        NativeType::BigInt => CqlType::BigInt,
-        NativeType::Blob => CqlType::Blob,
-        NativeType::Boolean => CqlType::Boolean,
-        NativeType::Counter => CqlType::Counter,
-        NativeType::Date => CqlType::Date,
-        NativeType::Decimal => CqlType::Decimal,
-        NativeType::Double => CqlType::Double,
-        NativeType::Duration => CqlType::Duration,
-        NativeType::Float => CqlType::Float,
-        NativeType::Inet => CqlType::Inet,
-        NativeType::Int => CqlType::Int,
-        NativeType::SmallInt => CqlType::SmallInt,
-        NativeType::Text | NativeType::Varchar => CqlType::Text,
-        NativeType::Time => CqlType::Time,
-        NativeType::Timestamp => CqlType::Timestamp,
-        NativeType::TimeUuid => CqlType::TimeUuid,
-        NativeType::TinyInt => CqlType::TinyInt,
-        NativeType::Uuid => CqlType::Uuid,
-        NativeType::VarInt => CqlType::Varint,
-    }
-}
 
 /// The type that a statement spells, user types taken from `keyspace` where they name none. Whether a column may have
 /// the type is for the DDL to say.
 pub fn resolve(ty: &DataType, schema: &Schema, keyspace: &str) -> Result<CqlType, CqlError> {
     let inner = |ty: &DataType| resolve(ty, schema, keyspace);
     Ok(match ty {
-        DataType::Native(ty) => native(*ty),
+        DataType::Native(ty) => ty.cql_type(),
         DataType::List(element) => CqlType::list(inner(element)?),
         DataType::Set(element) => CqlType::set(inner(element)?),
         DataType::Map(key, value) => CqlType::map(inner(key)?, inner(value)?),

@@ -1,6 +1,8 @@
 //! Type names as written; user types are unresolved.
 
 use super::name::QualifiedName;
+use crate::cql::keyword::{Class, Keyword};
+use crate::types::CqlType;
 
 /// A type as a statement spells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,58 +21,42 @@ pub enum DataType {
     Custom(String),
 }
 
-/// A type that has a keyword of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NativeType {
-    Ascii,
-    BigInt,
-    Blob,
-    Boolean,
-    Counter,
-    Date,
-    Decimal,
-    Double,
-    Duration,
-    Float,
-    Inet,
-    Int,
-    SmallInt,
-    Text,
-    Time,
-    Timestamp,
-    TimeUuid,
-    TinyInt,
-    Uuid,
-    /// The same type as `text`, another spelling.
-    Varchar,
-    VarInt,
-}
+/// A type that has a keyword of its own, spelled by it: `varchar` is `text` under another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NativeType(Keyword);
 
 impl NativeType {
+    #[cfg(test)]
+    pub const INT: NativeType = NativeType(Keyword::Int);
+    #[cfg(test)]
+    pub const TEXT: NativeType = NativeType(Keyword::Text);
+
+    /// The type that a keyword spells, if it spells one.
+    pub fn of(keyword: Keyword) -> Option<NativeType> {
+        (keyword.class() == Class::NativeType).then_some(NativeType(keyword))
+    }
+
     /// The keyword, in lower case.
     pub fn name(self) -> &'static str {
-        match self {
-            NativeType::Ascii => "ascii",
-            NativeType::BigInt => "bigint",
-            NativeType::Blob => "blob",
-            NativeType::Boolean => "boolean",
-            NativeType::Counter => "counter",
-            NativeType::Date => "date",
-            NativeType::Decimal => "decimal",
-            NativeType::Double => "double",
-            NativeType::Duration => "duration",
-            NativeType::Float => "float",
-            NativeType::Inet => "inet",
-            NativeType::Int => "int",
-            NativeType::SmallInt => "smallint",
-            NativeType::Text => "text",
-            NativeType::Time => "time",
-            NativeType::Timestamp => "timestamp",
-            NativeType::TimeUuid => "timeuuid",
-            NativeType::TinyInt => "tinyint",
-            NativeType::Uuid => "uuid",
-            NativeType::Varchar => "varchar",
-            NativeType::VarInt => "varint",
-        }
+        self.0.text()
+    }
+
+    pub fn cql_type(self) -> CqlType {
+        CqlType::native(self.name()).expect("the tests ask it of every keyword that spells a type")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_native_type_has_its_keyword_and_every_such_keyword_its_type() {
+        let spelled: Vec<CqlType> =
+            Keyword::ALL.iter().filter_map(|keyword| NativeType::of(*keyword)).map(NativeType::cql_type).collect();
+        let expected = CqlType::NATIVE.len() + 1;
+        assert_eq!(spelled.len(), expected, "varchar is the one other spelling");
+        assert!(CqlType::NATIVE.iter().all(|ty| spelled.contains(ty)));
+        assert_eq!(NativeType::of(Keyword::List), None);
     }
 }

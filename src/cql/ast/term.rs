@@ -2,6 +2,7 @@
 
 use super::data_type::{DataType, NativeType};
 use super::name::{FunctionName, Ident};
+pub use crate::types::LiteralKind;
 
 /// A value, written out or bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,33 +50,6 @@ pub struct Literal {
     /// Strings without quotes and escapes; blobs with their `0x`; `NaN`, `Infinity` and `-Infinity` in this
     /// spelling whatever the statement's; anything else as written, with its sign.
     pub text: String,
-}
-
-/// The lexical kind of a constant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LiteralKind {
-    String,
-    Integer,
-    Float,
-    Boolean,
-    Uuid,
-    Hex,
-    Duration,
-}
-
-impl LiteralKind {
-    /// The name Cassandra's error texts use: `Invalid STRING constant (x) for …`.
-    pub fn name(self) -> &'static str {
-        match self {
-            LiteralKind::String => "STRING",
-            LiteralKind::Integer => "INTEGER",
-            LiteralKind::Float => "FLOAT",
-            LiteralKind::Boolean => "BOOLEAN",
-            LiteralKind::Uuid => "UUID",
-            LiteralKind::Hex => "HEX",
-            LiteralKind::Duration => "DURATION",
-        }
-    }
 }
 
 /// The position of a bind marker among the markers of its statement, from 0 in order of appearance.

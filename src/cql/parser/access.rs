@@ -484,7 +484,7 @@ mod tests {
                 "FUNCTION k.f(int)",
                 Resource::Function {
                     name: FunctionName { keyspace: Some(ident("k")), name: ident("f") },
-                    arg_types: vec![DataType::Native(NativeType::Int)],
+                    arg_types: vec![DataType::Native(NativeType::INT)],
                 },
             ),
             ("ALL MBEANS", Resource::AllMbeans),

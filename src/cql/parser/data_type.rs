@@ -76,9 +76,7 @@ impl Parser<'_> {
 
     /// A type with a keyword of its own, if one is next.
     pub(super) fn native_type(&mut self) -> Option<NativeType> {
-        let Class::NativeType(native) = self.peek_keyword()?.class() else {
-            return None;
-        };
+        let native = NativeType::of(self.peek_keyword()?)?;
         self.bump();
         Some(native)
     }
@@ -148,7 +146,7 @@ mod tests {
 
     #[test]
     fn native_types() {
-        assert_eq!(data_type("INT"), DataType::Native(NativeType::Int));
+        assert_eq!(data_type("INT"), DataType::Native(NativeType::INT));
         for name in [
             "ascii",
             "bigint",
@@ -179,7 +177,7 @@ mod tests {
 
     #[test]
     fn types_with_parameters() {
-        let text = || Box::new(DataType::Native(NativeType::Text));
+        let text = || Box::new(DataType::Native(NativeType::TEXT));
         assert_eq!(data_type("list<text>"), DataType::List(text()));
         assert_eq!(data_type("SET < text >"), DataType::Set(text()));
         assert_eq!(data_type("map<text,text>"), DataType::Map(text(), text()));

@@ -136,7 +136,7 @@ fn is_function_name(kind: TokenKind) -> bool {
         TokenKind::Ident | TokenKind::QuotedName => true,
         TokenKind::Keyword(Keyword::Token | Keyword::Count) => true,
         TokenKind::Keyword(keyword) => {
-            matches!(keyword.class(), Class::Unreserved | Class::NativeType(_))
+            matches!(keyword.class(), Class::Unreserved | Class::NativeType)
         }
         _ => false,
     }

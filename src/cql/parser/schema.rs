@@ -359,7 +359,7 @@ mod tests {
     use crate::cql::ast::schema::PrimaryKey;
     use crate::cql::ast::{FunctionName, NativeType, PropertyValue, Relation, Selection, SortOrder, Term};
 
-    const INT: DataType = DataType::Native(NativeType::Int);
+    const INT: DataType = DataType::Native(NativeType::INT);
 
     fn function(keyspace: Option<&str>, name: &str) -> FunctionName {
         FunctionName { keyspace: keyspace.map(ident), name: ident(name) }

@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn casts_and_hints() {
-        check("CAST(a + 1 AS text)", Selectable::Cast { operand: Box::new(selectable("a + 1")), to: NativeType::Text });
+        check("CAST(a + 1 AS text)", Selectable::Cast { operand: Box::new(selectable("a + 1")), to: NativeType::TEXT });
         check_structure("(int) 1", "(int)1");
         check_structure("(ty) {a: 1}", "(ty){a: 1}");
         check_structure("(int) v + 1", "<(int)v + 1>");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn int_column(name: &str, is_static: bool) -> ColumnDefinition {
-        ColumnDefinition { name: ident(name), data_type: DataType::Native(NativeType::Int), is_static, mask: None }
+        ColumnDefinition { name: ident(name), data_type: DataType::Native(NativeType::INT), is_static, mask: None }
     }
 
     fn key(partition: &[&str], clustering: &[&str]) -> PrimaryKey {
@@ -348,7 +348,7 @@ mod tests {
         );
         check_change(
             "ALTER v TYPE int",
-            TableChange::AlterType { column: ident("v"), data_type: DataType::Native(NativeType::Int) },
+            TableChange::AlterType { column: ident("v"), data_type: DataType::Native(NativeType::INT) },
         );
         let mask = |if_exists, mask| TableChange::Mask { if_exists, column: ident("v"), mask };
         check_change("ALTER IF EXISTS v MASKED WITH DEFAULT", mask(true, Some(ColumnMask::Default)));

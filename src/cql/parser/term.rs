@@ -285,12 +285,12 @@ mod tests {
     fn hints_and_casts() {
         assert_eq!(
             term("(int) 5"),
-            Term::TypeHint { data_type: DataType::Native(NativeType::Int), term: Box::new(int("5")) }
+            Term::TypeHint { data_type: DataType::Native(NativeType::INT), term: Box::new(int("5")) }
         );
         assert_eq!(term("(list<int>) []").to_string(), "(list<int>)[]");
         assert_eq!(term("(ks.ty) {a: 1}").to_string(), "(ks.ty){a: 1}");
         assert_eq!(term("(int) (bigint) ?").to_string(), "(int)(bigint)?");
-        assert_eq!(term("CAST(1 AS text)"), Term::Cast { term: Box::new(int("1")), to: NativeType::Text });
+        assert_eq!(term("CAST(1 AS text)"), Term::Cast { term: Box::new(int("1")), to: NativeType::TEXT });
         assert_eq!(term("CAST(('x') AS text)").to_string(), "cast(('x') as text)");
         check_term_error("CAST(1 AS ks.t)", "line 1:36 no viable alternative at input 'ks'");
     }

@@ -1,6 +1,6 @@
 //! The types that columns and fields may have: what may stand within what, and be frozen or not.
 
-use crate::cql::ast::{DataType, NativeType};
+use crate::cql::ast::DataType;
 use crate::plan::data_type;
 use crate::protocol::CqlError;
 use crate::schema::Schema;
@@ -25,7 +25,7 @@ fn has_multi_cell_field(udt: &UdtType) -> bool {
 /// The type of a user type's field.
 pub fn resolve_field(ty: &DataType, schema: &Schema, keyspace: &str) -> Result<CqlType, CqlError> {
     match ty {
-        DataType::Native(NativeType::Counter) => Err(CqlError::invalid("A user type cannot contain counters")),
+        _ if is_counter(ty) => Err(CqlError::invalid("A user type cannot contain counters")),
         DataType::UserType(_) => Err(CqlError::invalid("A user type cannot contain non-frozen UDTs")),
         _ => resolve(ty, schema, keyspace),
     }
@@ -81,11 +81,11 @@ fn check_element(element: &DataType, shown: &DataType, keyspace: &str, frozen: b
 }
 
 fn is_counter(ty: &DataType) -> bool {
-    matches!(ty, DataType::Native(NativeType::Counter))
+    matches!(ty, DataType::Native(native) if native.cql_type() == CqlType::Counter)
 }
 
 fn is_duration(ty: &DataType) -> bool {
-    matches!(ty, DataType::Native(NativeType::Duration))
+    matches!(ty, DataType::Native(native) if native.cql_type() == CqlType::Duration)
 }
 
 /// Whether a column of this type may be part of the primary key.

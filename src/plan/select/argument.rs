@@ -64,7 +64,7 @@ impl<'a> RawSelectable<'a> {
             Selectable::Term(_) | Selectable::Map(_) => None,
             Selectable::CountRows => Some(CqlType::BigInt),
             Selectable::Function { name, args } => self.function_type(name, args)?,
-            Selectable::Cast { to, .. } => Some(data_type::native(*to)),
+            Selectable::Cast { to, .. } => Some(to.cql_type()),
             Selectable::Metadata { kind, column: name, selected } => {
                 let column = names::column(self.table, name)?;
                 let part = match **selected {

@@ -211,7 +211,7 @@ impl<'b, 's> Builder<'b, 's> {
     fn shown<'a>(&self, selectable: &'a Selectable) -> &'a Selectable {
         match selectable {
             Selectable::Cast { operand, to }
-                if self.raw(operand).exact_type().ok().flatten() == Some(data_type::native(*to)) =>
+                if self.raw(operand).exact_type().ok().flatten() == Some(to.cql_type()) =>
             {
                 self.shown(operand)
             }
@@ -274,7 +274,7 @@ impl<'b, 's> Builder<'b, 's> {
             Selectable::Function { name, args } => self.function(name, args, receiver),
             Selectable::Cast { operand, to } => {
                 let (argument, from) = self.build(operand, None)?;
-                let function = functions::resolve_cast(&from, &data_type::native(*to))?;
+                let function = functions::resolve_cast(&from, &to.cql_type())?;
                 let ty = function.result_type().clone();
                 Ok((Expression::Call { function: Box::new(function), arguments: vec![argument] }, ty))
             }

@@ -322,7 +322,7 @@ pub(super) fn resolve<'a>(raw: RawTerm<'a>, receiver: Option<&CqlType>) -> Resul
             let from = argument.compatible_type().ok_or_else(|| {
                 invalid(format!("Cannot infer type for term {term} (try using a cast to force a type)"))
             })?;
-            (functions::resolve_cast(&from, &data_type::native(*to))?, vec![argument])
+            (functions::resolve_cast(&from, &to.cql_type())?, vec![argument])
         }
         other => return Err(invalid(format!("{other} is not a call"))),
     };

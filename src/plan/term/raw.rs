@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cql::ast::{self, LiteralKind};
+use crate::cql::ast;
 use crate::plan::data_type;
 use crate::plan::functions::{self, Argument, Function, Operator, type_assignment};
 use crate::protocol::CqlError;
@@ -58,16 +58,7 @@ impl<'a> RawTerm<'a> {
 
 /// A parsed constant as the types know it.
 pub(super) fn literal(constant: &ast::Literal) -> literal::Literal<'_> {
-    let kind = match constant.kind {
-        LiteralKind::String => literal::LiteralKind::String,
-        LiteralKind::Integer => literal::LiteralKind::Integer,
-        LiteralKind::Float => literal::LiteralKind::Float,
-        LiteralKind::Boolean => literal::LiteralKind::Boolean,
-        LiteralKind::Uuid => literal::LiteralKind::Uuid,
-        LiteralKind::Hex => literal::LiteralKind::Hex,
-        LiteralKind::Duration => literal::LiteralKind::Duration,
-    };
-    literal::Literal::new(kind, &constant.text)
+    literal::Literal::new(constant.kind, &constant.text)
 }
 
 /// How well a term fits a receiver. The error is of a list where none can stand, which Cassandra throws out of its
