@@ -9,19 +9,16 @@ use crate::schema::columns::{Column, ColumnKind, Columns};
 use crate::schema::table::{Table, TableOptions};
 use crate::types::{CqlType, parse_cql_type};
 
-/// (name, type) of a column.
-type ColumnText = (&'static str, &'static str);
-
-/// A system table, its names and types in CQL's spelling. Start from `TABLE`.
+/// A system table. Start from `TABLE`. Columns are written as in CREATE TABLE: `a int, b map<text, int>`.
 pub struct Definition {
     pub name: &'static str,
     pub comment: &'static str,
-    pub partition_key: &'static [ColumnText],
-    pub clustering: &'static [ColumnText],
+    pub partition_key: &'static str,
+    pub clustering: &'static str,
     /// Clustering columns in descending order.
     pub descending: &'static [&'static str],
-    pub statics: &'static [ColumnText],
-    pub regulars: &'static [ColumnText],
+    pub statics: &'static str,
+    pub regulars: &'static str,
     pub compaction: Compaction,
     pub default_time_to_live_s: i32,
     pub gc_grace_s: i32,
@@ -44,11 +41,11 @@ pub enum Compaction {
 pub const TABLE: Definition = Definition {
     name: "",
     comment: "",
-    partition_key: &[],
-    clustering: &[],
+    partition_key: "",
+    clustering: "",
     descending: &[],
-    statics: &[],
-    regulars: &[],
+    statics: "",
+    regulars: "",
     compaction: Compaction::Default,
     default_time_to_live_s: 0,
     gc_grace_s: 864_000,
@@ -58,26 +55,26 @@ pub const TABLE: Definition = Definition {
 impl Definition {
     /// The table, with the id that Cassandra gives it in every cluster.
     pub fn table(&self, keyspace: &str) -> Table {
-        let mut columns = Vec::new();
+        let mut list = Vec::new();
         let mut add = |name: &str, ty: &str, kind| {
-            let id = ColumnId(u16::try_from(columns.len()).expect("a system table has few columns"));
-            columns.push(Column { id, name: name.to_owned(), ty: column_type(ty), kind });
+            let id = ColumnId(u16::try_from(list.len()).expect("a system table has few columns"));
+            list.push(Column { id, name: name.to_owned(), ty: column_type(ty), kind });
         };
-        for (position, (name, ty)) in (0..).zip(self.partition_key) {
+        for (position, (name, ty)) in (0..).zip(columns(self.partition_key)) {
             add(name, ty, ColumnKind::PartitionKey(position));
         }
-        for (position, (name, ty)) in (0..).zip(self.clustering) {
-            add(name, ty, ColumnKind::Clustering { position, descending: self.descending.contains(name) });
+        for (position, (name, ty)) in (0..).zip(columns(self.clustering)) {
+            add(name, ty, ColumnKind::Clustering { position, descending: self.descending.contains(&name) });
         }
-        self.statics.iter().for_each(|(name, ty)| add(name, ty, ColumnKind::Static));
-        self.regulars.iter().for_each(|(name, ty)| add(name, ty, ColumnKind::Regular));
-        let next_column_id = u16::try_from(columns.len()).expect("a system table has few columns");
+        columns(self.statics).for_each(|(name, ty)| add(name, ty, ColumnKind::Static));
+        columns(self.regulars).for_each(|(name, ty)| add(name, ty, ColumnKind::Regular));
+        let next_column_id = u16::try_from(list.len()).expect("a system table has few columns");
         Table {
             id: table_id(keyspace, self.name),
             keyspace: keyspace.to_owned(),
             name: self.name.to_owned(),
             version: 1,
-            columns: Columns::new(columns),
+            columns: Columns::new(list),
             dropped: Vec::new(),
             next_column_id,
             options: self.options(),
@@ -116,6 +113,21 @@ impl Compaction {
     }
 }
 
+/// Name and type of each column of a list.
+fn columns(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut depth = 0_u32;
+    let between = move |c| {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    let columns = text.split(between).map(str::trim).filter(|column| !column.is_empty());
+    columns.map(|column| column.split_once(' ').expect("the tests read every column of every system table"))
+}
+
 fn column_type(text: &str) -> CqlType {
     parse_cql_type(text, &|_| None).expect("the tests read the type of every column of every system table")
 }
@@ -150,15 +162,26 @@ mod tests {
     }
 
     #[test]
+    fn lists_split_between_columns_only() {
+        let check = |text, expected: &[(&str, &str)]| assert_eq!(columns(text).collect::<Vec<_>>(), expected);
+        check("", &[]);
+        check("a int", &[("a", "int")]);
+        check(
+            "a map<text, frozen<tuple<int, int>>>,  b text",
+            &[("a", "map<text, frozen<tuple<int, int>>>"), ("b", "text")],
+        );
+    }
+
+    #[test]
     fn a_definition_becomes_a_table() {
         let definition = Definition {
             name: "t",
             comment: "c",
-            partition_key: &[("b", "int"), ("a", "text")],
-            clustering: &[("d", "timeuuid"), ("c", "int")],
+            partition_key: "b int, a text",
+            clustering: "d timeuuid, c int",
             descending: &["d"],
-            statics: &[("s", "set<text>")],
-            regulars: &[("m", "map<text, frozen<list<int>>>"), ("z", "blob")],
+            statics: "s set<text>",
+            regulars: "m map<text, frozen<list<int>>>, z blob",
             compaction: Compaction::DailyWindows,
             gc_grace_s: 7,
             ..TABLE

@@ -23,9 +23,9 @@ pub const STORED_SCHEMA: &str = "helenus_schema";
 const PRIVATE: Definition = Definition {
     name: STORED_SCHEMA,
     comment: "the schema as it is stored",
-    partition_key: &[("kind", "text")],
-    clustering: &[("name", "text")],
-    regulars: &[("definition", "blob")],
+    partition_key: "kind text",
+    clustering: "name text",
+    regulars: "definition blob",
     gc_grace_s: 0,
     ..TABLE
 };
