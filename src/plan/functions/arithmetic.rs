@@ -1,10 +1,9 @@
 //! The operators of CQL: `+ - * / %` on numbers, `+` on text, and dates and timestamps plus or minus durations.
 
-use std::fmt;
-
 use num_bigint::{BigInt, Sign};
 
 use super::number::{Number, power_of_ten};
+use crate::cql::ast::ArithmeticOperator as Operator;
 use crate::types::temporal;
 use crate::types::{CqlType, Decimal, Duration, number};
 
@@ -14,45 +13,14 @@ const DECIMAL_DIGITS_MAX: u64 = 10_000;
 const QUOTIENT_DIGITS_MIN: i64 = 32;
 const QUOTIENT_SCALE_MAX: i64 = 1000;
 
-/// An operator between two terms.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-}
-
-impl Operator {
-    pub const ALL: [Operator; 5] =
-        [Operator::Add, Operator::Subtract, Operator::Multiply, Operator::Divide, Operator::Modulo];
-
-    /// The name under which errors know it.
-    pub fn function_name(self) -> &'static str {
-        match self {
-            Operator::Add => "_add",
-            Operator::Subtract => "_substract",
-            Operator::Multiply => "_multiply",
-            Operator::Divide => "_divide",
-            Operator::Modulo => "_modulo",
-        }
-    }
-
-    pub fn of_function_name(name: &str) -> Option<Operator> {
-        Operator::ALL.into_iter().find(|operator| operator.function_name() == name)
-    }
-}
-
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Operator::Add => "+",
-            Operator::Subtract => "-",
-            Operator::Multiply => "*",
-            Operator::Divide => "/",
-            Operator::Modulo => "%",
-        })
+/// The name under which errors know an operator.
+pub(super) fn function_name(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Add => "_add",
+        Operator::Subtract => "_substract",
+        Operator::Multiply => "_multiply",
+        Operator::Divide => "_divide",
+        Operator::Modulo => "_modulo",
     }
 }
 
@@ -361,6 +329,7 @@ pub(super) fn negate(ty: &CqlType, bytes: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::Operator::{Add, Divide, Modulo, Multiply, Subtract};
     use super::*;
     use crate::types::{literal::from_text, to_text, validate};
     use proptest::prelude::*;
@@ -380,7 +349,6 @@ mod tests {
         use CqlType::{
             BigInt, Counter, Date, Decimal, Double, Duration, Float, Int, SmallInt, Text, Timestamp, TinyInt, Varint,
         };
-        use Operator::{Add, Divide, Modulo, Multiply, Subtract};
         for (left, operator, right, expected) in [
             ((Int, "2147483647"), Add, (Int, "1"), "-2147483648 int"),
             ((TinyInt, "100"), Add, (TinyInt, "100"), "-56 tinyint"),
@@ -414,7 +382,6 @@ mod tests {
     #[test]
     fn failures() {
         use CqlType::{Date, Decimal, Double, Duration, Int, Timestamp, Varint};
-        use Operator::{Add, Divide, Modulo, Multiply};
         for (left, operator, right, why) in [
             ((Int, "1"), Divide, (Int, "0"), "/ by zero"),
             ((Int, "1"), Modulo, (Int, "0"), "/ by zero"),
@@ -445,7 +412,7 @@ mod tests {
             for left_type in &NUMERIC {
                 for right_type in &NUMERIC {
                     let result = numeric_result(left_type, right_type);
-                    for operator in Operator::ALL {
+                    for operator in [Add, Subtract, Multiply, Divide, Modulo] {
                         if let Ok(Some(value)) = apply(operator, [left_type, right_type], &result, &left, &right) {
                             prop_assert_eq!(validate(&result, &value), Ok(()));
                         }

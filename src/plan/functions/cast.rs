@@ -12,30 +12,26 @@ pub(super) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
     if from.is_numeric() {
         return matches!(to, CqlType::Ascii | CqlType::Text) || to.is_numeric() && *to != CqlType::Counter;
     }
+    match to {
+        CqlType::Text => *from == CqlType::Ascii || is_shown(from),
+        CqlType::Ascii => is_shown(from),
+        CqlType::Date => matches!(from, CqlType::TimeUuid | CqlType::Timestamp),
+        CqlType::Timestamp => matches!(from, CqlType::TimeUuid | CqlType::Date),
+        _ => false,
+    }
+}
+
+/// Whether casts to text take the type, numbers and text aside.
+fn is_shown(ty: &CqlType) -> bool {
     matches!(
-        (from, to),
-        (
-            CqlType::Ascii
-                | CqlType::Inet
-                | CqlType::Boolean
-                | CqlType::TimeUuid
-                | CqlType::Timestamp
-                | CqlType::Date
-                | CqlType::Time
-                | CqlType::Uuid,
-            CqlType::Text
-        ) | (
-            CqlType::Inet
-                | CqlType::Boolean
-                | CqlType::TimeUuid
-                | CqlType::Timestamp
-                | CqlType::Date
-                | CqlType::Time
-                | CqlType::Uuid,
-            CqlType::Ascii
-        ) | (CqlType::TimeUuid, CqlType::Date | CqlType::Timestamp)
-            | (CqlType::Timestamp, CqlType::Date)
-            | (CqlType::Date, CqlType::Timestamp)
+        ty,
+        CqlType::Inet
+            | CqlType::Boolean
+            | CqlType::TimeUuid
+            | CqlType::Timestamp
+            | CqlType::Date
+            | CqlType::Time
+            | CqlType::Uuid
     )
 }
 

@@ -12,11 +12,11 @@ mod resolve;
 mod time;
 mod vector;
 
+use crate::cql::ast::ArithmeticOperator as Operator;
 use crate::plan::Context;
 use crate::types::{CqlType, ValueError, collection, json, literal, number as numbers, uuid, validate};
 
 pub use aggregate::{Accumulator, AggregateKind};
-pub use arithmetic::Operator;
 pub use resolve::{
     AggregateFunction, Argument, TypedArgument, resolve, resolve_aggregate, resolve_cast, resolve_negation,
     resolve_operator, type_assignment,
@@ -157,7 +157,10 @@ impl Function {
         let [left_type, right_type] = types;
         match self.body {
             Body::Operator(operator) => arithmetic::apply(operator, types, &self.result, left, right).map_err(|why| {
-                self.failed_with(format!("the operation '{left_type} {operator} {right_type}' failed: {why}"))
+                self.failed_with(format!(
+                    "the operation '{left_type} {} {right_type}' failed: {why}",
+                    operator.symbol()
+                ))
             }),
             Body::Floor => time::floor(left_type, left, right, None).map_err(|why| self.failed(&why)),
             Body::Similarity(similarity) => {

@@ -6,10 +6,11 @@
 use std::fmt;
 
 use super::aggregate::{Accumulator, AggregateKind};
-use super::arithmetic::{NUMERIC, Operator, numeric_result};
+use super::arithmetic::{NUMERIC, function_name, numeric_result};
 use super::math::Math;
 use super::vector::Similarity;
 use super::{Body, Function, FunctionError, cast};
+use crate::cql::ast::ArithmeticOperator as Operator;
 use crate::types::literal::Assignment;
 use crate::types::{CqlType, marshal};
 
@@ -95,7 +96,7 @@ pub fn resolve_operator(
     right: &dyn Argument,
     receiver: Option<&CqlType>,
 ) -> Result<Function, FunctionError> {
-    let name = operator.function_name();
+    let name = function_name(operator);
     choose(&format!("system.{name}"), operator_candidates(operator), &[left, right], receiver)
 }
 
@@ -253,7 +254,7 @@ fn operator_of(candidate: &Function) -> Option<Operator> {
 fn mismatch(called: &str, candidates: &[Function], arguments: &[&dyn Argument]) -> String {
     match (candidates.first().and_then(operator_of), arguments) {
         (Some(operator), [left, right]) => {
-            format!("the '{operator}' operation is not supported between {left} and {right}")
+            format!("the '{}' operation is not supported between {left} and {right}", operator.symbol())
         }
         _ => no_match(called, &signatures(candidates.iter())),
     }
@@ -276,7 +277,9 @@ fn ambiguous(
         let like_receiver = several.iter().find(|candidate| candidate.arguments.iter().all(|ty| Some(ty) == receiver));
         return match like_receiver.filter(|_| !has_marker) {
             Some(candidate) => Ok((*candidate).clone()),
-            None => invalid(format!("Ambiguous '{operator}' operation with args {left} and {right}: {HINT}")),
+            None => {
+                invalid(format!("Ambiguous '{}' operation with args {left} and {right}: {HINT}", operator.symbol()))
+            }
         };
     }
     if called == "system._negate" {
@@ -346,7 +349,7 @@ fn blob_conversion(name: &str) -> Option<Function> {
 }
 
 fn operator_candidates(operator: Operator) -> Vec<Function> {
-    let name = operator.function_name();
+    let name = function_name(operator);
     let with = |left: &CqlType, right: &CqlType, result: CqlType| {
         function(name, vec![left.clone(), right.clone()], result, Body::Operator(operator))
     };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::cql::ast::{self, Selectable};
-use crate::plan::functions::{self, Argument, Operator, resolve_aggregate, type_assignment};
+use crate::plan::functions::{self, Argument, resolve_aggregate, type_assignment};
 use crate::plan::select::parts::field_index;
 use crate::plan::select::row::CellPart;
 use crate::plan::select::selection::{metadata_type, native_name};
@@ -45,17 +45,6 @@ impl<'a> RawSelectable<'a> {
         RawTerm { term, schema: self.schema, keyspace: self.keyspace, table: Some(self.table) }
     }
 
-    /// The functions' name of an operator.
-    pub fn operator(self, operator: ast::ArithmeticOperator) -> Operator {
-        match operator {
-            ast::ArithmeticOperator::Add => Operator::Add,
-            ast::ArithmeticOperator::Subtract => Operator::Subtract,
-            ast::ArithmeticOperator::Multiply => Operator::Multiply,
-            ast::ArithmeticOperator::Divide => Operator::Divide,
-            ast::ArithmeticOperator::Modulo => Operator::Modulo,
-        }
-    }
-
     /// The type, where the selector has one whatever receives it. Names that mean nothing are errors.
     pub fn exact_type(self) -> Result<Option<CqlType>, CqlError> {
         let of = |selectable| self.with(selectable).exact_type();
@@ -76,7 +65,7 @@ impl<'a> RawSelectable<'a> {
             }
             Selectable::Operation { left, operator, right } => {
                 let (left, right) = (self.with(left), self.with(right));
-                let function = functions::resolve_operator(self.operator(*operator), &left, &right, None)?;
+                let function = functions::resolve_operator(*operator, &left, &right, None)?;
                 Some(function.result_type().clone())
             }
             Selectable::Negation(operand) => {

@@ -177,8 +177,9 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::cql::ast::ArithmeticOperator;
     use crate::plan::Context;
-    use crate::plan::functions::{Operator, TypedArgument, resolve, resolve_operator};
+    use crate::plan::functions::{TypedArgument, resolve, resolve_operator};
     use crate::protocol::ErrorCode;
     use crate::types::to_text;
 
@@ -200,7 +201,7 @@ mod tests {
 
     fn divide() -> Expression {
         let argument = TypedArgument { text: "v", ty: &CqlType::Int };
-        let function = resolve_operator(Operator::Divide, &argument, &argument, None).unwrap();
+        let function = resolve_operator(ArithmeticOperator::Divide, &argument, &argument, None).unwrap();
         Expression::Call {
             function: Box::new(function),
             arguments: vec![Expression::Constant(0), Expression::Constant(1)],

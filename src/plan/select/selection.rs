@@ -282,7 +282,7 @@ impl<'b, 's> Builder<'b, 's> {
             Selectable::Operation { left, operator, right } => {
                 let function = {
                     let (left, right) = (self.raw(left), self.raw(right));
-                    functions::resolve_operator(left.operator(*operator), &left, &right, receiver.map(|to| &to.ty))?
+                    functions::resolve_operator(*operator, &left, &right, receiver.map(|to| &to.ty))?
                 };
                 self.call(function, [&**left, &**right])
             }

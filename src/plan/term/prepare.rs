@@ -311,7 +311,7 @@ pub(super) fn resolve<'a>(raw: RawTerm<'a>, receiver: Option<&CqlType>) -> Resul
         }
         ast::Term::Operation { left, operator, right } => {
             let (left, right) = (raw.with(left), raw.with(right));
-            (functions::resolve_operator(raw::operator(*operator), &left, &right, receiver)?, vec![left, right])
+            (functions::resolve_operator(*operator, &left, &right, receiver)?, vec![left, right])
         }
         ast::Term::Negation(term) => {
             let argument = raw.with(term);

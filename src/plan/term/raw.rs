@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cql::ast;
 use crate::plan::data_type;
-use crate::plan::functions::{self, Argument, Function, Operator, type_assignment};
+use crate::plan::functions::{self, Argument, Function, type_assignment};
 use crate::protocol::CqlError;
 use crate::schema::{Schema, Table};
 use crate::types::literal::{self, Assignment};
@@ -168,17 +168,6 @@ pub fn compatible_type(raw: RawTerm<'_>) -> Option<CqlType> {
                 Resolved::Token(_) => Some(CqlType::BigInt),
             }
         }
-    }
-}
-
-/// The operator of the functions that a parsed one means.
-pub(super) fn operator(operator: ast::ArithmeticOperator) -> Operator {
-    match operator {
-        ast::ArithmeticOperator::Add => Operator::Add,
-        ast::ArithmeticOperator::Subtract => Operator::Subtract,
-        ast::ArithmeticOperator::Multiply => Operator::Multiply,
-        ast::ArithmeticOperator::Divide => Operator::Divide,
-        ast::ArithmeticOperator::Modulo => Operator::Modulo,
     }
 }
 
