@@ -302,6 +302,27 @@ pub fn element_type(ty: &CqlType, at: usize) -> Option<&CqlType> {
     }
 }
 
+/// The text of each element of a value as `elements` walks through it, `null` for one that is not there; `None` where
+/// the bytes are not of the type.
+pub(super) fn element_texts(
+    ty: &CqlType,
+    bytes: &[u8],
+    text: impl Fn(&CqlType, &[u8]) -> String,
+) -> Option<Vec<String>> {
+    let null = || "null".to_owned();
+    let mut texts: Vec<String> = elements(ty, bytes)
+        .ok()?
+        .enumerate()
+        .map(|(at, part)| part.zip(element_type(ty, at)).map_or_else(null, |(part, element)| text(element, part)))
+        .collect();
+    match ty.unfrozen() {
+        CqlType::Tuple(types) => texts.resize(types.len(), null()),
+        CqlType::Udt(udt) => texts.resize(udt.fields.len(), null()),
+        _ => {}
+    }
+    Some(texts)
+}
+
 fn is_sorted(ty: &CqlType, parts: &[Option<Cow<'_, [u8]>>]) -> bool {
     let (key, step) = match ty {
         CqlType::Set(element) => (element, 1),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::collection::{element_type, elements, pack_list, pack_map, pack_set, pack_tuple, pack_vector};
+use super::collection::{element_texts, element_type, pack_list, pack_map, pack_set, pack_tuple, pack_vector};
 use super::cql_type::{CqlType, UdtType};
 use super::error::ValueError;
 use super::literal::{decode_hex, encode_hex, from_text};
@@ -85,22 +85,13 @@ fn composed(ty: &CqlType, bytes: &[u8]) -> Option<String> {
         CqlType::Map(..) | CqlType::Udt(_) => ('{', '}'),
         _ => return None,
     };
-    let mut parts: Vec<String> = elements(ty, bytes)
-        .ok()?
-        .enumerate()
-        .map(|(at, part)| match (part, element_type(ty, at)) {
-            (Some(part), Some(element)) => to_json(element, part),
-            _ => "null".to_owned(),
-        })
-        .collect();
+    let mut parts = element_texts(ty, bytes, to_json)?;
     match ty {
         CqlType::Map(..) => {
             let key = |key: &str| if key.starts_with('"') { key.to_owned() } else { quote(key) };
             parts = parts.as_chunks::<2>().0.iter().map(|[k, value]| format!("{}: {value}", key(k))).collect();
         }
-        CqlType::Tuple(types) => parts.resize(types.len(), "null".to_owned()),
         CqlType::Udt(udt) => {
-            parts.resize(udt.fields.len(), "null".to_owned());
             let names = udt.fields.iter().map(|(name, _)| quote_key(name));
             parts = names.zip(parts).map(|(name, part)| format!("{name}: {part}")).collect();
         }

@@ -1,6 +1,6 @@
 //! The text of values: as CQL literals (`'it''s'`, `{1: 'a'}`) and, for scalars, bare (`it's`).
 
-use super::collection::{element_type, elements};
+use super::collection::element_texts;
 use super::cql_type::{CqlType, quote_name};
 use super::duration::Duration;
 use super::literal::encode_hex;
@@ -69,21 +69,12 @@ fn composed(ty: &CqlType, bytes: &[u8]) -> Option<String> {
         CqlType::Tuple(_) => ('(', ')'),
         _ => return None,
     };
-    let mut parts: Vec<String> = elements(ty, bytes)
-        .ok()?
-        .enumerate()
-        .map(|(at, part)| match (part, element_type(ty, at)) {
-            (Some(part), Some(element)) => to_text(element, part),
-            _ => "null".to_owned(),
-        })
-        .collect();
+    let mut parts = element_texts(ty, bytes, to_text)?;
     match ty {
         CqlType::Map(..) => {
             parts = parts.as_chunks::<2>().0.iter().map(|[key, value]| format!("{key}: {value}")).collect();
         }
-        CqlType::Tuple(types) => parts.resize(types.len(), "null".to_owned()),
         CqlType::Udt(udt) => {
-            parts.resize(udt.fields.len(), "null".to_owned());
             let names = udt.fields.iter().map(|(name, _)| quote_name(name));
             parts = names.zip(parts).map(|(name, part)| format!("{name}: {part}")).collect();
         }
