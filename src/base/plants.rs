@@ -27,6 +27,21 @@ impl Plant {
         Plant::ReplayFlushed,
         Plant::SkipDirectorySync,
     ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Plant::AcknowledgeBeforeSync => "acknowledge-before-sync",
+            Plant::AcknowledgeOutOfOrder => "acknowledge-out-of-order",
+            Plant::AcceptStaleRecords => "accept-stale-records",
+            Plant::ReleaseBeforeFlush => "release-before-flush",
+            Plant::ReplayFlushed => "replay-flushed",
+            Plant::SkipDirectorySync => "skip-directory-sync",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Plant> {
+        Plant::ALL.into_iter().find(|plant| plant.name() == name)
+    }
 }
 
 /// The bug that this run carries, if any.
@@ -43,6 +58,12 @@ impl Planted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        assert_eq!(Plant::ALL.map(|plant| Plant::named(plant.name())), Plant::ALL.map(Some));
+        assert_eq!(Plant::named("nosuch"), None);
+    }
 
     #[test]
     fn a_plant_is_there_only_with_the_feature() {

@@ -10,6 +10,7 @@ mod table;
 
 use std::time::{Duration, Instant};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helenus::base::plants::{Plant, Planted};
 use helenus::commitlog::SyncMode;
 use helenus::io::sim::{Faults, Halted, Simulation};
@@ -48,8 +49,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Plant a bug and stop at the seed that catches it: needs the feature `plants`
-    #[arg(long, value_enum)]
-    plant: Option<PlantName>,
+    #[arg(long, value_parser = plant_parser())]
+    plant: Option<Plant>,
     /// Plant every bug in turn
     #[arg(long, conflicts_with = "plant")]
     plants: bool,
@@ -61,37 +62,10 @@ pub struct Arguments {
     verbose: bool,
 }
 
-/// The bugs by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PlantName {
-    AcknowledgeBeforeSync,
-    AcknowledgeOutOfOrder,
-    AcceptStaleRecords,
-    ReleaseBeforeFlush,
-    ReplayFlushed,
-    SkipDirectorySync,
-}
-
-impl PlantName {
-    const ALL: [PlantName; 6] = [
-        PlantName::AcknowledgeBeforeSync,
-        PlantName::AcknowledgeOutOfOrder,
-        PlantName::AcceptStaleRecords,
-        PlantName::ReleaseBeforeFlush,
-        PlantName::ReplayFlushed,
-        PlantName::SkipDirectorySync,
-    ];
-
-    fn plant(self) -> Plant {
-        match self {
-            PlantName::AcknowledgeBeforeSync => Plant::AcknowledgeBeforeSync,
-            PlantName::AcknowledgeOutOfOrder => Plant::AcknowledgeOutOfOrder,
-            PlantName::AcceptStaleRecords => Plant::AcceptStaleRecords,
-            PlantName::ReleaseBeforeFlush => Plant::ReleaseBeforeFlush,
-            PlantName::ReplayFlushed => Plant::ReplayFlushed,
-            PlantName::SkipDirectorySync => Plant::SkipDirectorySync,
-        }
-    }
+/// Takes the names of the bugs.
+fn plant_parser() -> impl TypedValueParser<Value = Plant> {
+    let names = PossibleValuesParser::new(Plant::ALL.map(Plant::name));
+    names.map(|name| Plant::named(&name).expect("it is one of their names"))
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
@@ -103,8 +77,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         );
         return outcome;
     }
-    let wanted: Vec<PlantName> =
-        if arguments.plants { PlantName::ALL.to_vec() } else { arguments.plant.into_iter().collect() };
+    let wanted: Vec<Plant> = if arguments.plants { Plant::ALL.to_vec() } else { arguments.plant.into_iter().collect() };
     if wanted.is_empty() {
         run_seeds(arguments, &mut outcome);
     }
@@ -140,10 +113,10 @@ fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
 }
 
 /// Some seed must catch the bug.
-fn catch(arguments: &Arguments, plant: PlantName, outcome: &mut Outcome) {
+fn catch(arguments: &Arguments, plant: Plant, outcome: &mut Outcome) {
     for number in 0..arguments.rounds {
         let seed = arguments.seed.saturating_add(number);
-        if let Some(what) = run_seed(seed, Planted(Some(plant.plant())), false).violation {
+        if let Some(what) = run_seed(seed, Planted(Some(plant)), false).violation {
             eprintln!("{plant:?} is caught by seed {seed}, the {}th: {what}", number + 1);
             outcome.figure(&format!("{plant:?}"), number + 1);
             return;
