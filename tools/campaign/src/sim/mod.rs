@@ -207,8 +207,9 @@ fn start(
     if life > 0 {
         for _ in 0..dice.below(u64::from(FAULTY_STARTS_MAX) + 1) {
             sim.set_faults(faults);
-            if let Ok(node) = Node::start(sim, *shards, config) {
-                return Ok(node);
+            match Node::start(sim, *shards, config) {
+                Ok(node) => return Ok(node),
+                Err(reason) => world.say(|| format!("a start on {shards} shards failed, then the power went: {reason}")),
             }
             sim.crash();
             world.power_went();
@@ -245,20 +246,27 @@ fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, dice: &mut Di
     if short {
         sim.disk().set_capacity_bytes(u64::MAX);
     }
-    match ran {
-        Ok(()) => {}
-        Err(Halted::Crashed { .. }) => {
-            world.power_went();
-            return Ok(());
-        }
-        Err(Halted::FailStop { .. }) => return Ok(()),
-        Err(halted) => return Err(halted.to_string()),
+    if !goes_on(world, ran)? || cut.is_some() || !dice.one_in(6) || world.violation.borrow().is_some() {
+        return Ok(());
     }
-    if sim.is_running() && cut.is_none() && dice.one_in(6) && world.violation.borrow().is_none() {
-        let _ = sim.run_for(Duration::from_secs(40));
-        let _ = truncate(sim, node, world);
+    if goes_on(world, sim.run_for(Duration::from_secs(40)))? {
+        goes_on(world, truncate(sim, node, world))?;
     }
     Ok(())
+}
+
+/// Whether the node still runs after a part of its life. Every way in which the power can go passes here, so that the
+/// model knows of it. An error where the simulation itself could not go on.
+fn goes_on(world: &World, ran: Result<(), Halted>) -> Result<bool, String> {
+    match ran {
+        Ok(()) => Ok(true),
+        Err(Halted::Crashed { .. }) => {
+            world.power_went();
+            Ok(false)
+        }
+        Err(Halted::FailStop { .. }) => Ok(false),
+        Err(halted) => Err(halted.to_string()),
+    }
 }
 
 fn end(sim: &Simulation, node: &Node, world: &World, dice: &mut Dice) {
