@@ -41,7 +41,7 @@ impl SegmentReader {
             len_bytes,
             place: Place { stream, segment: segment.id, offset_bytes: 0 },
             file,
-            window: io.buffer(WINDOW_BYTES.min(padded(len_bytes))),
+            window: AlignedBuf::new(0),
             window_at: 0,
             window_bytes: 0,
             planted,
@@ -58,7 +58,9 @@ impl SegmentReader {
         if self.window_at <= offset_bytes && end <= self.window_at + self.window_bytes {
             return Ok(());
         }
-        let wanted = padded(bytes).max(WINDOW_BYTES.min(padded(self.len_bytes.saturating_sub(offset_bytes))));
+        // The first header alone tells whether there is more to read.
+        let ahead = if self.window_bytes == 0 { 0 } else { self.len_bytes.saturating_sub(offset_bytes) };
+        let wanted = padded(bytes).max(WINDOW_BYTES.min(padded(ahead)));
         let mut window = std::mem::replace(&mut self.window, AlignedBuf::new(0));
         if window.capacity() < wanted {
             window = AlignedBuf::new(wanted);

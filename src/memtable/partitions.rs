@@ -59,13 +59,14 @@ struct TokenSlice {
 /// The partitions of one memtable.
 #[derive(Debug)]
 pub struct Partitions {
+    /// None until there is a partition: most tables of most shards never have one.
     slices: Vec<TokenSlice>,
     len: usize,
 }
 
 impl Partitions {
     pub fn new() -> Self {
-        Partitions { slices: (0..SLICES).map(|_| TokenSlice::default()).collect(), len: 0 }
+        Partitions { slices: Vec::new(), len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -74,12 +75,15 @@ impl Partitions {
 
     #[inline]
     pub fn find(&self, arena: &Arena, token: Token, key: &[u8]) -> Option<Ref> {
-        let slice = &self.slices[slice_of(token)];
+        let slice = self.slices.get(slice_of(token))?;
         slice.table.find(hash(token), |at| is(arena, *at, token, key)).copied()
     }
 
     /// The partition's place, made where it is new.
     pub fn find_or_create(&mut self, arena: &mut Arena, token: Token, key: &[u8]) -> Ref {
+        if self.slices.is_empty() {
+            self.slices.resize_with(SLICES, TokenSlice::default);
+        }
         let slice = &mut self.slices[slice_of(token)];
         if let Some(at) = slice.table.find(hash(token), |at| is(arena, *at, token, key)) {
             return *at;
@@ -100,7 +104,7 @@ impl Partitions {
     }
 
     fn order(&self, arena: &Arena, slice: usize) -> Rc<[Ref]> {
-        let slice = &self.slices[slice];
+        let Some(slice) = self.slices.get(slice) else { return Rc::new([]) };
         let mut kept = slice.order.borrow_mut();
         let order = kept.get_or_insert_with(|| {
             let mut order: Vec<(Token, Ref)> =
@@ -131,8 +135,8 @@ impl Iterator for Walk<'_> {
                 self.at += 1;
                 return Some(*at);
             }
-            let empty = |slice: &usize| self.partitions.slices[*slice].table.is_empty();
-            self.slice = (self.slice + 1..SLICES).find(|slice| !empty(slice))?;
+            let slices = &self.partitions.slices;
+            self.slice = (self.slice + 1..slices.len()).find(|slice| !slices[*slice].table.is_empty())?;
             self.order = self.partitions.order(self.arena, self.slice);
             self.at = 0;
         }

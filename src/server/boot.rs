@@ -94,25 +94,24 @@ pub async fn boot(io: Io, mesh: Mesh<Message>, config: &NodeConfig) -> Result<Bo
 
 async fn start(io: &Io, gathering: &mut Gathering, config: &NodeConfig) -> Result<(Rc<Router>, Root), BootError> {
     let sharding = Sharding::new(io.shard_count());
-    let (mut root, shard, schema, ops) = if io.shard_id() == ShardId(0) {
+    let system = system::schema();
+    let mut schema = system.clone();
+    let (mut root, shard, ops) = if io.shard_id() == ShardId(0) {
         let root = prepare_directory(io, config, sharding).await?;
         let shard = open_shard(io, config, &root, sharding).await?;
-        let mut schema = builtin_schema();
-        shard.open_tables(&schema).await?;
-        let ops = stored_schema(&shard, &schema).await?;
-        ops.iter().for_each(|op| schema.apply(op));
+        shard.open_tables(&system).await?;
+        let ops = stored_schema(&shard, &system).await?;
         gathering.tell_all(&BootStep::Start { root: Box::new(root.clone()), ops: ops.clone() }).await;
-        (root, shard, schema, ops)
+        (root, shard, ops)
     } else {
         let (root, ops) = gathering.wait_for_start().await?;
         let shard = open_shard(io, config, &root, sharding).await?;
-        let mut schema = builtin_schema();
-        ops.iter().for_each(|op| schema.apply(op));
-        (root, shard, schema, ops)
+        (root, shard, ops)
     };
+    ops.iter().for_each(|op| schema.apply(op));
     shard.open_tables(&schema).await?;
     recover(gathering, &shard, config, &root).await?;
-    let schema = settle_schema(gathering, &shard, schema, &ops).await?;
+    let schema = settle_schema(gathering, &shard, system, schema, &ops).await?;
     if io.shard_id() == ShardId(0) {
         forget_old_streams(io, config, &mut root).await?;
     }
@@ -125,12 +124,6 @@ async fn start(io: &Io, gathering: &mut Gathering, config: &NodeConfig) -> Resul
     shard.start_tasks();
     io.spawn(TaskClass::Foreground, router.clone().run_completions());
     Ok((router, root))
-}
-
-fn builtin_schema() -> Schema {
-    let mut schema = Schema::default();
-    system::tables().iter().for_each(|op| schema.apply(op));
-    schema
 }
 
 /// Shard 0's first work: the directory becomes this node's, under this shard count.
@@ -156,7 +149,7 @@ async fn prepare_directory(io: &Io, config: &NodeConfig, sharding: Sharding) -> 
     };
     if root.shards != sharding.shards {
         tracing::info!(from = root.shards, to = sharding.shards, "opening under another shard count");
-        let system = builtin_schema();
+        let system = system::schema();
         let is_system = |table| system.table_by_id(table).is_some();
         root = reshard::reshard(io, dir, &sstables_dir, &root, sharding.shards, is_system, config.planted).await?;
     }
@@ -234,10 +227,11 @@ async fn stored_schema(shard: &Rc<Shard>, builtin: &Schema) -> Result<Vec<Schema
 async fn settle_schema(
     gathering: &mut Gathering,
     shard: &Rc<Shard>,
+    system: Schema,
     loaded: Schema,
     loaded_ops: &[SchemaOp],
 ) -> Result<Schema, BootError> {
-    let mut schema = builtin_schema();
+    let mut schema = system;
     let ops = if gathering.io.shard_id() == ShardId(0) {
         let ops = stored_schema(shard, &schema).await?;
         if ops != loaded_ops {
@@ -471,14 +465,14 @@ mod tests {
     #[test]
     fn what_a_change_under_way_dropped_is_dropped_by_name_and_id() {
         let table = |keyspace: &str, id: u8| {
-            let local = builtin_schema().table("system", "local").map(|table| (**table).clone());
+            let local = system::schema().table("system", "local").map(|table| (**table).clone());
             let mut table = local.expect("a system table");
             (table.keyspace, table.name) = (keyspace.into(), format!("t{id}"));
             table.id = crate::base::ids::TableId([id; 16]);
             SchemaOp::PutTable(Box::new(table))
         };
         let schema = |ops: &[SchemaOp]| {
-            let mut schema = builtin_schema();
+            let mut schema = system::schema();
             ops.iter().for_each(|op| schema.apply(op));
             schema
         };

@@ -8,6 +8,8 @@ use crate::io::{ALIGN_BYTES, AlignedBuf};
 pub const WRITE_BYTES: usize = 256 * 1024;
 /// Room behind that for the block that fills it up.
 const SLACK_BYTES: usize = 64 * 1024;
+/// The first buffer of a file, of which nothing is known yet: many are smaller than one write.
+const FIRST_BYTES: usize = 32 * 1024;
 /// Written buffers kept for use again.
 const SPARE_MAX: usize = 4;
 
@@ -24,7 +26,7 @@ pub struct Output {
 impl Output {
     pub fn new() -> Self {
         Output {
-            current: AlignedBuf::new(WRITE_BYTES + SLACK_BYTES),
+            current: AlignedBuf::new(FIRST_BYTES),
             filled: 0,
             start_bytes: 0,
             full: VecDeque::new(),
@@ -80,7 +82,13 @@ impl Output {
     /// Everything is filled in: hands out the rest, which ends on a page.
     pub fn finish(&mut self) {
         assert!(self.filled.is_multiple_of(ALIGN_BYTES), "the footer ends on a page");
-        self.turn(0);
+        let mut full = std::mem::replace(&mut self.current, AlignedBuf::new(0));
+        full.set_len(self.filled);
+        if self.filled > 0 {
+            self.full.push_back((full, self.start_bytes));
+        }
+        self.start_bytes += self.filled as u64;
+        self.filled = 0;
     }
 
     /// Queues the whole pages of the current buffer and goes on in another one, with room for `len`.

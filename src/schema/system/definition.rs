@@ -90,7 +90,7 @@ impl Definition {
             default_time_to_live_s: self.default_time_to_live_s,
             gc_grace_seconds: self.gc_grace_s,
             memtable_flush_period_in_ms: self.memtable_flush_period_ms,
-            ..TableOptions::default()
+            ..default
         }
     }
 }

@@ -18,6 +18,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(name = "helenus-campaign", about = "Campaigns against a Helenus server", version)]
 struct Arguments {

@@ -8,6 +8,8 @@ mod life;
 mod model;
 mod table;
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -28,6 +30,8 @@ const RESHARD_AFTER: u64 = 2;
 const LIVES_MAX: u64 = 100;
 /// Operations in each life.
 const OPERATIONS_A_LIFE: u64 = 130;
+/// A line of progress after so many seeds.
+const SEEDS_TOLD: u64 = 1000;
 /// Starts that may fail by a fault before one without faults must succeed.
 const FAULTY_STARTS_MAX: u32 = 2;
 
@@ -54,6 +58,12 @@ pub struct Arguments {
     /// Plant every bug in turn
     #[arg(long, conflicts_with = "plant")]
     plants: bool,
+    /// Seeds that run at once, each in a thread of its own [default: one for each core]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Go on after a seed that fails, and name all of them
+    #[arg(long)]
+    keep_going: bool,
     /// Run each seed twice and compare the traces
     #[arg(long)]
     twice: bool,
@@ -87,29 +97,58 @@ pub fn run(arguments: &Arguments) -> Outcome {
     outcome
 }
 
-/// Every seed must pass.
+/// Every seed must pass. Seeds run side by side, each in its own thread: a simulation is one thread's.
 fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
     let began = Instant::now();
-    let (mut operations, mut done) = (0, 0);
-    for seed in arguments.seed..arguments.seed.saturating_add(arguments.rounds) {
-        let ran = run_seed(seed, Planted::default(), arguments.verbose);
-        operations += ran.operations;
-        done += 1;
-        if let Some(what) = ran.violation {
-            outcome.fail(format!("seed {seed}: {what}"), format!("helenus-campaign sim --rounds 1 --seed {seed}"));
-            break;
+    let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let next = AtomicU64::new(0);
+    let (ended, ends) = std::sync::mpsc::channel();
+    let (mut operations, mut done, mut failed) = (0, 0, BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            let (ended, next) = (ended.clone(), &next);
+            scope.spawn(move || {
+                while let Some(seed) = take_seed(next, arguments) {
+                    let ran = run_once_or_twice(seed, arguments);
+                    let fails = ran.violation.is_some();
+                    if ended.send((seed, ran)).is_err() || (fails && !arguments.keep_going) {
+                        next.store(arguments.rounds, Ordering::Relaxed);
+                        return;
+                    }
+                }
+            });
         }
-        if arguments.twice && run_seed(seed, Planted::default(), false).trace != ran.trace {
-            outcome.fail(
-                format!("seed {seed} gives two traces"),
-                format!("helenus-campaign sim --rounds 1 --seed {seed} --twice"),
-            );
-            break;
+        drop(ended);
+        for (seed, ran) in ends {
+            operations += ran.operations;
+            done += 1;
+            if done % SEEDS_TOLD == 0 {
+                eprintln!("{done} seeds in {} s, {} failed", began.elapsed().as_secs(), failed.len());
+            }
+            failed.extend(ran.violation.map(|what| (seed, what)));
         }
+    });
+    for (seed, what) in failed {
+        let twice = if arguments.twice { " --twice" } else { "" };
+        outcome.fail(format!("seed {seed}: {what}"), format!("helenus-campaign sim --rounds 1 --seed {seed}{twice}"));
     }
     outcome.figure("seeds", done);
     outcome.figure("operations", operations);
     outcome.figure("seconds", began.elapsed().as_secs());
+}
+
+/// The next seed that nobody has taken; `None` once there is none, or a thread has ended the campaign.
+fn take_seed(next: &AtomicU64, arguments: &Arguments) -> Option<u64> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    (number < arguments.rounds).then(|| arguments.seed.saturating_add(number))
+}
+
+fn run_once_or_twice(seed: u64, arguments: &Arguments) -> Ran {
+    let mut ran = run_seed(seed, Planted::default(), arguments.verbose);
+    if arguments.twice && run_seed(seed, Planted::default(), false).trace != ran.trace {
+        ran.violation.get_or_insert_with(|| "two runs give two traces".to_owned());
+    }
+    ran
 }
 
 /// Some seed must catch the bug.
@@ -209,7 +248,9 @@ fn start(
             sim.set_faults(faults);
             match Node::start(sim, *shards, config) {
                 Ok(node) => return Ok(node),
-                Err(reason) => world.say(|| format!("a start on {shards} shards failed, then the power went: {reason}")),
+                Err(reason) => {
+                    world.say(|| format!("a start on {shards} shards failed, then the power went: {reason}"))
+                }
             }
             sim.crash();
             world.power_went();
