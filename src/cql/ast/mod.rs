@@ -20,8 +20,8 @@ pub use data_type::{DataType, NativeType};
 pub use describe::{Describe, DescribeTarget};
 pub use display::NameResolver;
 pub use modification::{
-    Assignment, Batch, BatchKind, Condition, ConditionTarget, ConditionTest, Delete, Deletion, DeletionTarget, Insert,
-    InsertJson, JsonDefault, JsonSource, Modification, Operation, Update, UpdateCondition, Using,
+    Assignment, Batch, BatchKind, Condition, ConditionTest, Delete, Deletion, Insert, InsertJson, JsonDefault,
+    JsonSource, Modification, Operation, Target, Update, UpdateCondition, Using,
 };
 pub use name::{FunctionName, Ident, QualifiedName};
 pub use relation::{InValues, Operator, Relation};

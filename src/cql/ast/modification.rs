@@ -91,11 +91,12 @@ pub struct Delete {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deletion {
     pub column: Ident,
-    pub target: DeletionTarget,
+    pub target: Target,
 }
 
+/// What of a column a DELETE or a condition names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeletionTarget {
+pub enum Target {
     Column,
     /// `c[key]`
     Element(Term),
@@ -116,17 +117,8 @@ pub enum UpdateCondition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub column: Ident,
-    pub target: ConditionTarget,
+    pub target: Target,
     pub test: ConditionTest,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConditionTarget {
-    Column,
-    /// `c[key]`
-    Element(Term),
-    /// `c.field`
-    Field(Ident),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use super::{Parse, Parser};
 use crate::base::collections::HashSet;
 use crate::cql::ast::{
-    Assignment, Batch, BatchKind, Condition, ConditionTarget, ConditionTest, Delete, Deletion, DeletionTarget, Ident,
-    Insert, InsertJson, JsonDefault, JsonSource, Literal, LiteralKind, Modification, Operation, QualifiedName,
-    Statement, Term, Update, UpdateCondition, Using,
+    Assignment, Batch, BatchKind, Condition, ConditionTest, Delete, Deletion, Ident, Insert, InsertJson, JsonDefault,
+    JsonSource, Literal, LiteralKind, Modification, Operation, QualifiedName, Statement, Target, Term, Update,
+    UpdateCondition, Using,
 };
 use crate::cql::error::SyntaxError;
 use crate::cql::keyword::Keyword;
@@ -226,17 +226,20 @@ impl Parser<'_> {
     }
 
     fn deletion(&mut self) -> Parse<Deletion> {
-        let column = self.column()?;
-        let target = if self.eat(TokenKind::LeftBracket) {
+        Ok(Deletion { column: self.column()?, target: self.target()? })
+    }
+
+    /// What follows a column's name: `[key]`, `.field` or nothing.
+    fn target(&mut self) -> Parse<Target> {
+        if self.eat(TokenKind::LeftBracket) {
             let key = self.term()?;
             self.expect(TokenKind::RightBracket)?;
-            DeletionTarget::Element(key)
+            Ok(Target::Element(key))
         } else if self.eat(TokenKind::Dot) {
-            DeletionTarget::Field(self.ident()?)
+            Ok(Target::Field(self.ident()?))
         } else {
-            DeletionTarget::Column
-        };
-        Ok(Deletion { column, target })
+            Ok(Target::Column)
+        }
     }
 
     /// `IF EXISTS` or `IF conditions`, if it is next. EXISTS may also be the column of a condition.
@@ -269,18 +272,10 @@ impl Parser<'_> {
 
     fn condition(&mut self) -> Parse<Condition> {
         let column = self.column()?;
-        let target = if self.eat(TokenKind::LeftBracket) {
-            let key = self.term()?;
-            self.expect(TokenKind::RightBracket)?;
-            ConditionTarget::Element(key)
-        } else if self.eat(TokenKind::Dot) {
-            ConditionTarget::Field(self.ident()?)
-        } else {
-            ConditionTarget::Column
-        };
+        let target = self.target()?;
         let test = if self.eat_keyword(Keyword::In) {
             ConditionTest::In(self.in_values()?)
-        } else if target == ConditionTarget::Column && self.eat_keyword(Keyword::Contains) {
+        } else if target == Target::Column && self.eat_keyword(Keyword::Contains) {
             if self.eat_keyword(Keyword::Key) {
                 ConditionTest::ContainsKey(self.term()?)
             } else {
@@ -360,7 +355,7 @@ mod tests {
         check_error(&format!("UPDATE t SET {text} WHERE k = 1"), message);
     }
 
-    fn check_if(text: &str, target: ConditionTarget, test: ConditionTest) {
+    fn check_if(text: &str, target: Target, test: ConditionTest) {
         let found = update(&format!("UPDATE t SET v = 1 WHERE k = 1 IF {text}")).condition;
         let column = ident("c");
         let expected = UpdateCondition::If(vec![Condition { column, target, test }]);
@@ -497,7 +492,7 @@ mod tests {
 
     #[test]
     fn conditions() {
-        use ConditionTarget::{Column, Element, Field};
+        use Target::{Column, Element, Field};
         check_if("c = 1", Column, ConditionTest::Compare(Operator::Eq, int("1")));
         check_if("c != null", Column, ConditionTest::Compare(Operator::Ne, Term::Null));
         check_if("c IN (1)", Column, ConditionTest::In(InValues::List(vec![int("1")])));
@@ -543,9 +538,9 @@ mod tests {
         assert_eq!(
             found.deletions,
             [
-                deletion("a", DeletionTarget::Column),
-                deletion("m", DeletionTarget::Element(string("x"))),
-                deletion("u", DeletionTarget::Field(ident("f"))),
+                deletion("a", Target::Column),
+                deletion("m", Target::Element(string("x"))),
+                deletion("u", Target::Field(ident("f"))),
             ]
         );
         assert_eq!(found.using.timestamp, Some(int("5")));

@@ -1,7 +1,7 @@
 //! The IF of a modification. It is prepared whole, so that its bind variables are known; carrying it out is refused,
 //! for it reads and decides before it writes.
 
-use crate::cql::ast::{self, ConditionTarget, ConditionTest, InValues, Operator, UpdateCondition};
+use crate::cql::ast::{self, ConditionTest, InValues, Operator, Target, UpdateCondition};
 use crate::plan::term::{Scope, Term, invalid};
 use crate::plan::{ColumnSpec, names};
 use crate::protocol::CqlError;
@@ -82,29 +82,29 @@ fn prepare_one(
     }
     let spec = ColumnSpec::of_column(table, column);
     let receiver = match (&condition.target, column.ty.unfrozen()) {
-        (ConditionTarget::Column, _) => spec,
-        (ConditionTarget::Element(key), CqlType::Map(k, v)) => {
+        (Target::Column, _) => spec,
+        (Target::Element(key), CqlType::Map(k, v)) => {
             Term::prepare(key, &spec.key_spec(k), scope)?;
             spec.value_spec(v)
         }
-        (ConditionTarget::Element(key), CqlType::List(element)) => {
+        (Target::Element(key), CqlType::List(element)) => {
             Term::prepare(key, &spec.index_spec(), scope)?;
             spec.value_spec(element)
         }
-        (ConditionTarget::Element(_), CqlType::Set(_)) => {
+        (Target::Element(_), CqlType::Set(_)) => {
             return Err(invalid(format!("Invalid element access syntax for set column {name}")));
         }
-        (ConditionTarget::Element(_), _) => {
+        (Target::Element(_), _) => {
             return Err(invalid(format!("Invalid element access syntax for non-collection column {name}")));
         }
-        (ConditionTarget::Field(field), CqlType::Udt(udt)) => {
+        (Target::Field(field), CqlType::Udt(udt)) => {
             let found = udt.fields.iter().find(|(name, _)| name == field.as_str());
             let (_, ty) = found.ok_or_else(|| {
                 invalid(format!("Undefined column name {field} in table {}", names::full_name(table)))
             })?;
             spec.renamed(format!("{name}.{field}"), ty.clone())
         }
-        (ConditionTarget::Field(_), _) => {
+        (Target::Field(_), _) => {
             return Err(invalid(format!("Invalid field access syntax for non-UDT column {name}")));
         }
     };

@@ -141,33 +141,33 @@ impl Operation {
     pub fn delete(
         table: &Table,
         column: &Column,
-        target: &ast::DeletionTarget,
+        target: &ast::Target,
         scope: &mut Scope<'_>,
     ) -> Result<Operation, CqlError> {
         let spec = ColumnSpec::of_column(table, column);
         let wrong = |what: &str| Err(invalid(format!("Invalid deletion operation for {what} column {}", column.name)));
         let action = match (target, column.ty.unfrozen()) {
-            (ast::DeletionTarget::Column, CqlType::Counter) => Action::NeedsRead("Writing counters"),
-            (ast::DeletionTarget::Column, _) => Action::Delete,
-            (ast::DeletionTarget::Element(_), ty) if !ty.is_collection() => return wrong("non collection"),
-            (ast::DeletionTarget::Element(_), _) if column.ty.is_frozen() => return wrong("frozen collection"),
-            (ast::DeletionTarget::Element(key), CqlType::List(_)) => {
+            (ast::Target::Column, CqlType::Counter) => Action::NeedsRead("Writing counters"),
+            (ast::Target::Column, _) => Action::Delete,
+            (ast::Target::Element(_), ty) if !ty.is_collection() => return wrong("non collection"),
+            (ast::Target::Element(_), _) if column.ty.is_frozen() => return wrong("frozen collection"),
+            (ast::Target::Element(key), CqlType::List(_)) => {
                 Action::AtIndex(Term::prepare(key, &spec.index_spec(), scope)?)
             }
-            (ast::DeletionTarget::Element(key), CqlType::Set(element)) => {
+            (ast::Target::Element(key), CqlType::Set(element)) => {
                 Action::DeleteElement(Term::prepare(key, &spec.value_spec(element), scope)?)
             }
-            (ast::DeletionTarget::Element(key), CqlType::Map(k, _)) => {
+            (ast::Target::Element(key), CqlType::Map(k, _)) => {
                 Action::DeleteElement(Term::prepare(key, &spec.key_spec(k), scope)?)
             }
-            (ast::DeletionTarget::Element(_), _) => return wrong("non collection"),
-            (ast::DeletionTarget::Field(field), CqlType::Udt(udt)) => {
+            (ast::Target::Element(_), _) => return wrong("non collection"),
+            (ast::Target::Field(field), CqlType::Udt(udt)) => {
                 if column.ty.is_frozen() {
                     return Err(invalid(format!("Frozen UDT column {} does not support field deletions", column.name)));
                 }
                 Action::DeleteField(field_of(column, udt, field)?.0)
             }
-            (ast::DeletionTarget::Field(_), _) => return wrong("non-UDT"),
+            (ast::Target::Field(_), _) => return wrong("non-UDT"),
         };
         Ok(Operation::new(column, action))
     }
