@@ -1,5 +1,7 @@
 //! The operators of CQL: `+ - * / %` on numbers, `+` on text, and dates and timestamps plus or minus durations.
 
+use std::ops::{Add, Div, Mul, Rem, Sub};
+
 use num_bigint::{BigInt, Sign};
 
 use super::number::{Number, power_of_ten};
@@ -91,29 +93,25 @@ fn numeric(operator: Operator, result: &CqlType, left: &Number, right: &Number) 
             let value = whole(operator, left.to_i64(), right.to_i64()).ok_or_else(zero_divisor)?;
             Number::Long(value).convert(result).unwrap_or(Number::Long(value))
         }
-        CqlType::Float => {
-            let (left, right) = (left.to_f32(), right.to_f32());
-            Number::Float(match operator {
-                Operator::Add => left + right,
-                Operator::Subtract => left - right,
-                Operator::Multiply => left * right,
-                Operator::Divide => left / right,
-                Operator::Modulo => left % right,
-            })
-        }
-        CqlType::Double => {
-            let (left, right) = (left.to_f64(), right.to_f64());
-            Number::Double(match operator {
-                Operator::Add => left + right,
-                Operator::Subtract => left - right,
-                Operator::Multiply => left * right,
-                Operator::Divide => left / right,
-                Operator::Modulo => left % right,
-            })
-        }
+        CqlType::Float => Number::Float(operated(operator, left.to_f32(), right.to_f32())),
+        CqlType::Double => Number::Double(operated(operator, left.to_f64(), right.to_f64())),
         CqlType::Varint => Number::Varint(varint(operator, &as_varint(left), &as_varint(right))?),
         _ => Number::Decimal(decimal(operator, &as_decimal(left)?, &as_decimal(right)?)?),
     })
+}
+
+/// What Rust's own operator gives.
+fn operated<T, R>(operator: Operator, left: T, right: T) -> R
+where
+    T: Add<Output = R> + Sub<Output = R> + Mul<Output = R> + Div<Output = R> + Rem<Output = R>,
+{
+    match operator {
+        Operator::Add => left + right,
+        Operator::Subtract => left - right,
+        Operator::Multiply => left * right,
+        Operator::Divide => left / right,
+        Operator::Modulo => left % right,
+    }
 }
 
 /// Wraps, as Java's whole numbers do; `None` for a division by zero.
@@ -139,13 +137,7 @@ fn varint(operator: Operator, left: &BigInt, right: &BigInt) -> Result<BigInt, S
     if divides && right.sign() == Sign::NoSign {
         return Err("BigInteger divide by zero".to_owned());
     }
-    Ok(match operator {
-        Operator::Add => left + right,
-        Operator::Subtract => left - right,
-        Operator::Multiply => left * right,
-        Operator::Divide => left / right,
-        Operator::Modulo => left % right,
-    })
+    Ok(operated(operator, left, right))
 }
 
 /// Whole numbers pass through a double, which gives them one digit behind the point, as in Cassandra; those that a
