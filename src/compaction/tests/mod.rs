@@ -67,7 +67,7 @@ fn merged(files: &[Vec<OwnedPartition>]) -> Vec<OwnedPartition> {
     let order = table.clustering_order();
     let of_key = |(_, key): &(Token, Vec<u8>)| {
         let sources = files.iter().flatten().filter(|partition| partition.key == *key).map(OwnedPartition::cursor);
-        OwnedPartition::read(Merge::new(&order, false, sources)).unwrap()
+        OwnedPartition::read(Merge::new(order, false, sources)).unwrap()
     };
     let is_empty = |partition: &OwnedPartition| {
         partition.deletion.is_live() && partition.static_row.is_none() && partition.fragments.is_empty()

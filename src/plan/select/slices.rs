@@ -42,7 +42,7 @@ pub(super) fn bind(restrictions: &Restrictions, table: &Table, binding: &Binding
     let mut slices = Vec::with_capacity(prefixes.len());
     for prefix in prefixes {
         match &range {
-            Some(range) => slices.extend(range.slices(&prefix, &order)),
+            Some(range) => slices.extend(range.slices(&prefix, order)),
             None if is_full => {
                 let row = OwnedPosition { prefix, weight: 0 };
                 slices.push(Slice { start: row.clone(), end: row });

@@ -25,7 +25,7 @@ fn walk(block: &Block) {
             (block.kind(n), block.change(n), entry::position_of(entry), entry::row(entry, base), index_entry(block, n));
     }
     let place = Place { token: Token(5), key: b"k", within: Within::Head };
-    let _ = last_at_or_before(block, &place, &table().clustering_order());
+    let _ = last_at_or_before(block, &place, table().clustering_order());
 }
 
 fn any_bytes(len: usize) -> impl Strategy<Value = Vec<u8>> {

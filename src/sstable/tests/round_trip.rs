@@ -46,8 +46,8 @@ fn check_slices(whole: &OwnedPartition, got: &OwnedPartition, slices: &[Slice], 
     for (a, b) in (0..6).flat_map(|a| (0..4).map(move |b| (a, b))) {
         let clustering = prefix(&[a, b]);
         let at = Position::row(&clustering);
-        let wanted = if within(at) { covered_at(&order, &whole.fragments, at, false) } else { DeletionTime::LIVE };
-        let found = covered_at(&order, &got.fragments, at, reversed);
+        let wanted = if within(at) { covered_at(order, &whole.fragments, at, false) } else { DeletionTime::LIVE };
+        let found = covered_at(order, &got.fragments, at, reversed);
         assert_eq!(found, wanted, "at ({a}, {b}) of {slices:?} reversed {reversed}");
     }
     for pair in got.fragments.windows(2) {
