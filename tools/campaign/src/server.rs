@@ -119,15 +119,7 @@ pub struct Server {
 impl Server {
     /// Starts it and waits for READY.
     pub fn start(options: &ServerOptions) -> Result<Server, ServerError> {
-        let spawn_error = |source| ServerError::Spawn { binary: options.binary.clone(), source };
-        let log = File::options().create(true).append(true).open(&options.log).map_err(spawn_error)?;
-        let mut child = Command::new(&options.binary)
-            .args(options.arguments())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .map_err(spawn_error)?;
+        let mut child = spawn(options, Stdio::piped())?;
         let line = child.stdout.take().map(first_line);
         let line = line.map_or(Err(RecvTimeoutError::Disconnected), |lines| lines.recv_timeout(READY_WITHIN));
         match line {
@@ -153,15 +145,7 @@ impl Server {
     /// Starts it and kills it with signal 9 after `after`, wherever it is by then. Gives the status with which it
     /// had ended by itself before.
     pub fn start_and_kill(options: &ServerOptions, after: Duration) -> Result<Option<ExitStatus>, ServerError> {
-        let spawn_error = |source| ServerError::Spawn { binary: options.binary.clone(), source };
-        let log = File::options().create(true).append(true).open(&options.log).map_err(spawn_error)?;
-        let mut child = Command::new(&options.binary)
-            .args(options.arguments())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .map_err(spawn_error)?;
+        let mut child = spawn(options, Stdio::null())?;
         std::thread::sleep(after);
         let ended = child.try_wait()?;
         reap(&mut child);
@@ -219,6 +203,14 @@ fn terminate(child: &Child) {
     unsafe {
         libc::kill(pid, libc::SIGTERM);
     }
+}
+
+/// Starts the server's process, its log appended to the file of the options.
+fn spawn(options: &ServerOptions, stdout: Stdio) -> Result<Child, ServerError> {
+    let failed = |source| ServerError::Spawn { binary: options.binary.clone(), source };
+    let log = File::options().create(true).append(true).open(&options.log).map_err(failed)?;
+    let mut command = Command::new(&options.binary);
+    command.args(options.arguments()).stdin(Stdio::null()).stdout(stdout).stderr(log).spawn().map_err(failed)
 }
 
 fn reap(child: &mut Child) {
