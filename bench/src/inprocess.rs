@@ -8,13 +8,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use helenus::base::ids::Token;
 use helenus::base::plants::Planted;
 use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
 use helenus::io::sim::{Faults, Simulation};
 use helenus::io::{Io, Mesh, Stream, TaskClass};
 use helenus::net::{Limits, Net, listen};
-use helenus::plan::system_rows::LocalInfo;
+use helenus::plan::system_rows::Addresses;
 use helenus::protocol::client::requests::{put_execute, put_prepare, put_query, put_startup};
 use helenus::protocol::client::{Answer, Parameters, Response, ResultBody};
 use helenus::protocol::frame::BODY_BYTES_MAX;
@@ -136,19 +135,7 @@ fn config() -> NodeConfig {
             truncate: patience,
             operation: patience,
         },
-        local: LocalInfo {
-            cluster_name: String::new(),
-            data_center: String::new(),
-            rack: String::new(),
-            host_id: [0; 16],
-            tokens: vec![Token(0)],
-            generation: 0,
-            listen_address: ADDRESS.ip(),
-            broadcast_address: ADDRESS.ip(),
-            storage_port: 7000,
-            rpc_address: ADDRESS.ip(),
-            rpc_port: ADDRESS.port(),
-        },
+        addresses: Addresses::one(ADDRESS.ip(), ADDRESS.port()),
         num_tokens: 1,
         planted: Planted::default(),
     }

@@ -13,7 +13,7 @@ use crate::commitlog::{DamagePolicy, LogConfig, ReplayOptions};
 use crate::io::{Io, Mesh, TaskClass};
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
-use crate::plan::system_rows::{self, LocalInfo};
+use crate::plan::system_rows::{self, Addresses, LocalInfo};
 use crate::router::message::{BootStep, Message};
 use crate::router::{Router, Timeouts};
 use crate::schema::partitioner::{Sharding, token_of};
@@ -36,7 +36,7 @@ pub struct NodeConfig {
     pub disk_reserve_bytes: u64,
     pub compact: bool,
     pub timeouts: Timeouts,
-    pub local: LocalInfo,
+    pub addresses: Addresses,
     pub num_tokens: u32,
     pub planted: Planted,
 }
@@ -342,7 +342,7 @@ fn local_info(config: &NodeConfig, root: &Root) -> LocalInfo {
         data_center: root.data_center.clone(),
         rack: root.rack.clone(),
         cluster_name: root.cluster_name.clone(),
-        ..config.local.clone()
+        addresses: config.addresses,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::commitlog::{DamagePolicy, LogConfig, SyncMode};
 use crate::io::{self, FileLock, Io, Mesh, Outside, RealConfig, Running, TaskClass};
 use crate::net::{Limits, Net, Ports, listen};
 use crate::plan::BatchLimits;
-use crate::plan::system_rows::LocalInfo;
+use crate::plan::system_rows::Addresses;
 use crate::protocol::CqlError;
 use crate::router::Timeouts;
 use crate::router::message::{Message, Reply, Request};
@@ -23,8 +23,6 @@ use crate::shard::root::{COMMITLOG_DIR, LOCK_FILE, ROOT_FILE, SNAPSHOTS_DIR, SST
 
 /// How long connections may take to be answered once the process is told to stop.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// Cassandra's port between nodes: shown, and not listened on.
-const STORAGE_PORT: u16 = 7000;
 /// Messages each ordered pair of shards may have under way.
 const MESH_CAPACITY: usize = 1024;
 
@@ -276,27 +274,9 @@ fn node_config(settings: &Settings) -> NodeConfig {
             truncate: settings.truncate_request_timeout,
             operation: Duration::from_secs(3600),
         },
-        local: local_info(settings),
+        addresses: Addresses::one(shown(settings.rpc_address), settings.native_transport_port),
         num_tokens: settings.num_tokens,
         planted: Planted::default(),
-    }
-}
-
-/// What the configuration says of the node; the rest is the directory's.
-fn local_info(settings: &Settings) -> LocalInfo {
-    let address = shown(settings.rpc_address);
-    LocalInfo {
-        cluster_name: settings.cluster_name.clone(),
-        data_center: String::new(),
-        rack: String::new(),
-        host_id: [0; 16],
-        tokens: Vec::new(),
-        generation: 0,
-        listen_address: address,
-        broadcast_address: address,
-        storage_port: STORAGE_PORT,
-        rpc_address: address,
-        rpc_port: settings.native_transport_port,
     }
 }
 

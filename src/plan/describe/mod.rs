@@ -223,9 +223,9 @@ fn cluster(info: &LocalInfo, with_ranges: bool) -> ReadyRows {
     let mut row = vec![text(&info.cluster_name), text(PARTITIONER), text(SNITCH)];
     if with_ranges {
         columns.push(column("range_ownership", CqlType::map(CqlType::Text, CqlType::list(CqlType::Text))));
-        let owner = match info.broadcast_address {
-            std::net::IpAddr::V4(ip) => format!("/{ip}:{}", info.storage_port),
-            std::net::IpAddr::V6(ip) => format!("/[{ip}]:{}", info.storage_port),
+        let owner = match info.addresses.broadcast {
+            std::net::IpAddr::V4(ip) => format!("/{ip}:{}", info.addresses.storage_port),
+            std::net::IpAddr::V6(ip) => format!("/[{ip}]:{}", info.addresses.storage_port),
         };
         let owners = pack_list([Some(owner.as_bytes())]);
         let tokens: Vec<String> = info.tokens.iter().map(|token| token.0.to_string()).collect();

@@ -4,6 +4,7 @@ use super::*;
 use crate::base::ids::Token;
 use crate::cql::ast::Statement;
 use crate::plan::ddl::testing::Node;
+use crate::plan::system_rows::Addresses;
 
 fn info() -> LocalInfo {
     LocalInfo {
@@ -13,11 +14,7 @@ fn info() -> LocalInfo {
         host_id: [7; 16],
         tokens: vec![Token(5), Token(-3)],
         generation: 1,
-        listen_address: [127, 0, 0, 1].into(),
-        broadcast_address: [127, 0, 0, 1].into(),
-        storage_port: 7000,
-        rpc_address: [127, 0, 0, 1].into(),
-        rpc_port: 9042,
+        addresses: Addresses::one([127, 0, 0, 1].into(), 9042),
     }
 }
 

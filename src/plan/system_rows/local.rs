@@ -24,34 +24,50 @@ pub struct LocalInfo {
     pub tokens: Vec<Token>,
     /// Raised at every start.
     pub generation: i32,
-    pub listen_address: IpAddr,
-    pub broadcast_address: IpAddr,
+    pub addresses: Addresses,
+}
+
+/// Where a node is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub listen: IpAddr,
+    pub broadcast: IpAddr,
     /// Where other nodes would reach this one.
     pub storage_port: u16,
     /// The address that clients connect to: never the unspecified one.
-    pub rpc_address: IpAddr,
+    pub rpc: IpAddr,
     pub rpc_port: u16,
+}
+
+/// Cassandra's port between nodes: shown, and not listened on.
+const STORAGE_PORT: u16 = 7000;
+
+impl Addresses {
+    /// One address for clients and nodes.
+    pub fn one(address: IpAddr, rpc_port: u16) -> Addresses {
+        Addresses { listen: address, broadcast: address, storage_port: STORAGE_PORT, rpc: address, rpc_port }
+    }
 }
 
 /// The one row of `system.local`, all but the schema's version.
 pub fn local_row(writer: &mut Writer<'_>, info: &LocalInfo) {
     let row = Row::new(&[])
         .text("bootstrapped", "COMPLETED")
-        .bytes("broadcast_address", address(info.broadcast_address))
-        .int("broadcast_port", i32::from(info.storage_port))
+        .bytes("broadcast_address", address(info.addresses.broadcast))
+        .int("broadcast_port", i32::from(info.addresses.storage_port))
         .text("cluster_name", &info.cluster_name)
         .text("cql_version", CQL_VERSION)
         .text("data_center", &info.data_center)
         .int("gossip_generation", info.generation)
         .bytes("host_id", info.host_id)
-        .bytes("listen_address", address(info.listen_address))
-        .int("listen_port", i32::from(info.storage_port))
+        .bytes("listen_address", address(info.addresses.listen))
+        .int("listen_port", i32::from(info.addresses.storage_port))
         .text("native_protocol_version", NATIVE_PROTOCOL_VERSION)
         .text("partitioner", PARTITIONER)
         .text("rack", &info.rack)
         .text("release_version", RELEASE_VERSION)
-        .bytes("rpc_address", address(info.rpc_address))
-        .int("rpc_port", i32::from(info.rpc_port))
+        .bytes("rpc_address", address(info.addresses.rpc))
+        .int("rpc_port", i32::from(info.addresses.rpc_port))
         .text_elements("tokens", info.tokens.iter().map(|token| token.0.to_string()));
     writer.put("system", "local", "local", row);
 }

@@ -248,11 +248,7 @@ fn info() -> LocalInfo {
         host_id: [7; 16],
         tokens: vec![Token(5), Token(-3)],
         generation: 3,
-        listen_address: [127, 0, 0, 1].into(),
-        broadcast_address: [127, 0, 0, 1].into(),
-        storage_port: 7000,
-        rpc_address: [127, 0, 0, 2].into(),
-        rpc_port: 9042,
+        addresses: Addresses { rpc: [127, 0, 0, 2].into(), ..Addresses::one([127, 0, 0, 1].into(), 9042) },
     }
 }
 

@@ -1,16 +1,16 @@
 //! One life of the simulated node: it boots, workers write and read, and it ends by a crash, a kill or a clean stop.
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use helenus::base::ids::Token;
 use helenus::base::plants::Planted;
 use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
 use helenus::io::sim::{Halted, Simulation};
 use helenus::io::{Io, TaskClass};
-use helenus::plan::system_rows::LocalInfo;
+use helenus::plan::system_rows::Addresses;
 use helenus::router::message::{Message, Operation};
 use helenus::router::{Router, Timeouts};
 use helenus::schema::Table;
@@ -101,7 +101,6 @@ pub struct Node {
 }
 
 pub fn config(mode: SyncMode, segment_bytes: u32, planted: Planted) -> NodeConfig {
-    let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
     let patience = Duration::from_secs(30);
     NodeConfig {
         data_dir: PathBuf::from("/data"),
@@ -125,19 +124,7 @@ pub fn config(mode: SyncMode, segment_bytes: u32, planted: Planted) -> NodeConfi
             truncate: patience,
             operation: patience,
         },
-        local: LocalInfo {
-            cluster_name: String::new(),
-            data_center: String::new(),
-            rack: String::new(),
-            host_id: [0; 16],
-            tokens: vec![Token(0)],
-            generation: 0,
-            listen_address: loopback,
-            broadcast_address: loopback,
-            storage_port: 7000,
-            rpc_address: loopback,
-            rpc_port: 9042,
-        },
+        addresses: Addresses::one(IpAddr::from([127, 0, 0, 1]), 9042),
         num_tokens: 1,
         planted,
     }
