@@ -5,6 +5,7 @@
 //! start or, where a part could not be delivered, by `complete_open_batches`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::base::local::Semaphore;
 use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
-use crate::router::message::{Reply, Request};
+use crate::router::message::Request;
 use crate::shard::{Intent, Write};
 
 /// How often completions are logged: until then an intent would be redone, which changes nothing.
@@ -39,11 +40,34 @@ pub struct OpenBatches {
     list: RefCell<Vec<Rc<OpenBatch>>>,
     /// One completes at a time.
     turn: Rc<Semaphore>,
+    /// Purges that owners hold back and need not any more: for batches that are complete or were never begun.
+    released: RefCell<Vec<(ShardId, TimestampMicros)>>,
+}
+
+/// The purges that the owners of a batch hold back. Dropped before the batch stands among the open ones, as on every
+/// error and where the client has gone, it is released.
+struct PurgeHold<'b> {
+    batches: &'b OpenBatches,
+    owners: Vec<ShardId>,
+    timestamp: TimestampMicros,
+}
+
+impl PurgeHold<'_> {
+    /// The batch is open: its completion releases them.
+    fn keep(mut self) {
+        self.owners.clear();
+    }
+}
+
+impl Drop for PurgeHold<'_> {
+    fn drop(&mut self) {
+        self.batches.release(&self.owners, self.timestamp);
+    }
 }
 
 impl Default for OpenBatches {
     fn default() -> Self {
-        OpenBatches { list: RefCell::default(), turn: Semaphore::new(1) }
+        OpenBatches { list: RefCell::default(), turn: Semaphore::new(1), released: RefCell::default() }
     }
 }
 
@@ -51,17 +75,26 @@ impl OpenBatches {
     pub fn is_empty(&self) -> bool {
         self.list.borrow().is_empty()
     }
+
+    fn release(&self, owners: &[ShardId], timestamp: TimestampMicros) {
+        self.released.borrow_mut().extend(owners.iter().map(|owner| (*owner, timestamp)));
+    }
 }
 
 impl Router {
     pub(super) async fn write_logged_batch(
         self: &Rc<Self>,
-        groups: Vec<(ShardId, Vec<Vec<u8>>)>,
+        mut groups: Vec<(ShardId, Vec<Vec<u8>>)>,
         timestamp: Option<TimestampMicros>,
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
         let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
-        let (groups, timestamp) = self.stamped(groups, timestamp, deadline_ns).await?;
+        let others: Vec<ShardId> = owners.iter().copied().filter(|owner| *owner != self.here()).collect();
+        let agreed = self.agree(&owners, timestamp, deadline_ns).await?;
+        let timestamp = agreed.timestamp;
+        let hold = PurgeHold { batches: &self.open_batches, owners: others.clone(), timestamp };
+        self.announce(&others, agreed.expected(true), deadline_ns).await?;
+        agreed.stamp(&mut groups);
         let (own, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(owner, _)| *owner == self.here());
         let own: Vec<Vec<u8>> = own.into_iter().flat_map(|(_, mutations)| mutations).collect();
         let intent = self.log_intent(&own, &others, timestamp, deadline_ns).await?;
@@ -73,6 +106,7 @@ impl Router {
             delivery: Semaphore::new(1),
         });
         self.open_batches.list.borrow_mut().push(batch.clone());
+        hold.keep();
         // Where the sync fails, the intent may be durable none the less: it stays open, and holds up TRUNCATE and DROP.
         self.shard.synced(intent.end).await.map_err(errors::write_error)?;
         self.deliver(&batch, deadline_ns).await
@@ -97,7 +131,7 @@ impl Router {
         let _delivering = batch.delivery.acquire(1).await;
         let parts = batch.undelivered.borrow().clone();
         let sent = parts.into_iter().map(|(owner, mutations)| async move {
-            let write = Write { mutations, timestamp: Some(batch.timestamp), hold_purges: true };
+            let write = Write { mutations, timestamp: Some(batch.timestamp) };
             (owner, self.apply(owner, write, deadline_ns).await)
         });
         for (owner, outcome) in join_all(sent).await {
@@ -112,6 +146,7 @@ impl Router {
     pub async fn run_completions(self: Rc<Self>) {
         loop {
             self.io.sleep(COMPLETION_PERIOD).await;
+            self.release_purges().await;
             if self.open_batches.is_empty() {
                 continue;
             }
@@ -134,34 +169,34 @@ impl Router {
         let mut owners: Vec<ShardId> = batches.iter().flat_map(|batch| batch.owners.iter().copied()).collect();
         owners.sort_unstable();
         owners.dedup();
-        let synced = owners.iter().copied().map(|owner| self.call(owner, Request::Sync, deadline_ns));
-        for reply in join_all(synced).await {
-            match reply {
-                Some(Ok(Reply::Done)) => {}
-                Some(Err(error)) => return Err(error),
-                _ => return Err(errors::write_timeout(WriteType::BatchLog)),
-            }
-        }
-        if batches.is_empty() { Ok(()) } else { self.log_completions(&batches, owners, deadline_ns).await }
+        let late = || errors::write_timeout(WriteType::BatchLog);
+        self.ask(owners, || Request::Sync, deadline_ns, late).await?;
+        if batches.is_empty() { Ok(()) } else { self.log_completions(&batches).await }
     }
 
     /// Logs and syncs the completion of these batches, then lets their owners purge.
-    async fn log_completions(
-        self: &Rc<Self>,
-        batches: &[Rc<OpenBatch>],
-        owners: Vec<ShardId>,
-        deadline_ns: u64,
-    ) -> Result<(), CqlError> {
+    async fn log_completions(self: &Rc<Self>, batches: &[Rc<OpenBatch>]) -> Result<(), CqlError> {
         let mut intents: Vec<LogPosition> = batches.iter().map(|batch| batch.intent).collect();
         let complete = || self.shard.complete_batches(&mut intents);
         self.shard.when_room(complete).await.map_err(errors::write_error)?;
         self.shard.sync().await.map_err(errors::write_error)?;
         self.open_batches.list.borrow_mut().retain(|open| !batches.iter().any(|done| Rc::ptr_eq(open, done)));
-        for owner in owners.into_iter().filter(|owner| *owner != self.here()) {
-            let of_owner = batches.iter().filter(|batch| batch.owners.contains(&owner));
-            let timestamps = of_owner.map(|batch| batch.timestamp).collect();
-            self.call(owner, Request::ReleasePurges(timestamps), deadline_ns).await;
+        for batch in batches {
+            let others: Vec<ShardId> = batch.owners.iter().copied().filter(|owner| *owner != self.here()).collect();
+            self.open_batches.release(&others, batch.timestamp);
         }
+        self.release_purges().await;
         Ok(())
+    }
+
+    /// Tells owners which purges they need not hold back any more.
+    async fn release_purges(self: &Rc<Self>) {
+        let mut by_owner: BTreeMap<ShardId, Vec<TimestampMicros>> = BTreeMap::new();
+        for (owner, timestamp) in self.open_batches.released.take() {
+            by_owner.entry(owner).or_default().push(timestamp);
+        }
+        for (owner, timestamps) in by_owner {
+            self.hand_over(owner, Request::ReleasePurges(timestamps)).await;
+        }
     }
 }

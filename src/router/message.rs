@@ -8,7 +8,7 @@ use crate::mutation::read::{ReadCommand, ReadPage};
 use crate::protocol::{CqlError, SchemaChange};
 use crate::schema::SchemaOp;
 use crate::shard::root::Root;
-use crate::shard::{Applied, TableReport, Write};
+use crate::shard::{Applied, ExpectedBatch, TableReport, Write};
 
 /// One message of the mesh.
 pub enum Message {
@@ -55,15 +55,17 @@ pub enum Request {
         write: Write,
         deadline_ns: u64,
     },
-    /// The lowest timestamp that this shard would give now.
-    LowestTimestamp,
+    /// Reserve a timestamp for a batch over several shards: at least this one, which is the coordinator's now.
+    ReserveTimestamp(TimestampMicros),
+    /// A part of this batch will come.
+    ExpectBatch(ExpectedBatch),
     Read {
         command: ReadCommand,
         deadline_ns: u64,
     },
     /// Log the completion of the batches that this shard coordinates.
     CompleteBatches,
-    /// The completions of these batches are durable: purges need not heed them any more.
+    /// The completions of these batches are durable, or they were never begun: purges need not heed them any more.
     ReleasePurges(Vec<TimestampMicros>),
     /// Sync the log and reply once all that was applied before is durable.
     Sync,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use futures_util::future::join_all;
 
-use crate::base::ids::TableId;
+use crate::base::ids::{ShardId, TableId};
 use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
@@ -17,8 +17,19 @@ impl Router {
         request: impl Fn() -> Request,
         deadline_ns: u64,
     ) -> Result<Vec<Reply>, CqlError> {
-        let asked = self.shards().map(|shard| self.call(shard, request(), deadline_ns));
         let late = || CqlError::server_error("a shard did not answer in time; the operation may still finish");
+        self.ask(self.shards(), request, deadline_ns, late).await
+    }
+
+    /// Asks these shards the same and gathers the replies, in their order; `late` says what it means that one gave none.
+    pub(super) async fn ask(
+        self: &Rc<Self>,
+        shards: impl IntoIterator<Item = ShardId>,
+        request: impl Fn() -> Request,
+        deadline_ns: u64,
+        late: impl Fn() -> CqlError,
+    ) -> Result<Vec<Reply>, CqlError> {
+        let asked = shards.into_iter().map(|shard| self.call(shard, request(), deadline_ns));
         join_all(asked).await.into_iter().map(|reply| reply.unwrap_or_else(|| Err(late()))).collect()
     }
 
@@ -26,7 +37,7 @@ impl Router {
     pub async fn truncate(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
         let deadline_ns = self.deadline(self.timeouts.truncate);
         let request = Request::TruncateEverywhere(table);
-        match self.call(crate::base::ids::ShardId(0), request, deadline_ns).await {
+        match self.call(ShardId(0), request, deadline_ns).await {
             Some(reply) => reply.map(|_| ()),
             None => Err(CqlError::truncate_error("Truncate timed out - received only 0 responses")),
         }

@@ -76,7 +76,11 @@ impl Router {
     pub(super) async fn serve(self: &Rc<Self>, request: Request) -> Result<Reply, CqlError> {
         match request {
             Request::Apply { write, deadline_ns } => self.apply_here(write, deadline_ns).await.map(Reply::Applied),
-            Request::LowestTimestamp => Ok(Reply::Timestamp(self.shard.lowest_timestamp())),
+            Request::ReserveTimestamp(at_least) => Ok(Reply::Timestamp(self.shard.reserve_timestamp(at_least))),
+            Request::ExpectBatch(expected) => {
+                self.shard.expect_batch(expected);
+                Ok(Reply::Done)
+            }
             Request::Read { command, deadline_ns } => {
                 let page = self.shard.read(&command, deadline_ns).await.map_err(errors::read_error)?;
                 Ok(Reply::Page(page))

@@ -11,7 +11,27 @@ use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::shard::{Applied, Write};
+use crate::shard::{Applied, ExpectedBatch, Write};
+
+/// The timestamp of a batch over several shards. An owner that knows of it gives none up to it, so that whatever it
+/// answers afterwards is newer than the batch, though the part comes late.
+pub(super) struct Agreed {
+    pub timestamp: TimestampMicros,
+    is_servers: bool,
+    /// The owners that have reserved a lower one.
+    lower: Vec<ShardId>,
+}
+
+impl Agreed {
+    pub fn expected(&self, is_logged: bool) -> ExpectedBatch {
+        ExpectedBatch { timestamp: self.timestamp, is_servers: self.is_servers, is_logged }
+    }
+
+    pub fn stamp(&self, groups: &mut [(ShardId, Vec<Vec<u8>>)]) {
+        let set = if self.is_servers { set_server_timestamp } else { set_timestamp };
+        groups.iter_mut().flat_map(|(_, group)| group).for_each(|mutation| set(mutation, self.timestamp));
+    }
+}
 
 impl Router {
     /// Makes a write and waits until it is acknowledged as the sync mode promises.
@@ -23,7 +43,7 @@ impl Router {
             0 => Ok(()),
             1 => {
                 let (owner, mutations) = groups.into_iter().next().expect("there is one");
-                let write = Write { mutations, timestamp: plan.timestamp, hold_purges: false };
+                let write = Write { mutations, timestamp: plan.timestamp };
                 self.apply(owner, write, deadline_ns).await.map(|_| ())
             }
             _ if logged => self.write_logged_batch(groups, plan.timestamp, deadline_ns).await,
@@ -47,50 +67,66 @@ impl Router {
     /// An unlogged batch over several shards: each part stands for itself, under one timestamp.
     async fn write_groups(
         self: &Rc<Self>,
-        groups: Vec<(ShardId, Vec<Vec<u8>>)>,
+        mut groups: Vec<(ShardId, Vec<Vec<u8>>)>,
         timestamp: Option<TimestampMicros>,
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
-        let (groups, timestamp) = self.stamped(groups, timestamp, deadline_ns).await?;
+        let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
+        let agreed = self.agree(&owners, timestamp, deadline_ns).await?;
+        self.announce(&agreed.lower, agreed.expected(false), deadline_ns).await?;
+        agreed.stamp(&mut groups);
         let parts = groups.into_iter().map(|(owner, mutations)| {
-            let write = Write { mutations, timestamp: Some(timestamp), hold_purges: false };
+            let write = Write { mutations, timestamp: Some(agreed.timestamp) };
             self.apply(owner, write, deadline_ns)
         });
         join_all(parts).await.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
     }
 
-    /// The mutations under one timestamp, with it: the client's, or the lowest that every owner allows.
-    pub(super) async fn stamped(
+    /// Settles a batch's timestamp with its owners: the client's, or one that none of them has reached.
+    pub(super) async fn agree(
         self: &Rc<Self>,
-        mut groups: Vec<(ShardId, Vec<Vec<u8>>)>,
+        owners: &[ShardId],
         given: Option<TimestampMicros>,
         deadline_ns: u64,
-    ) -> Result<(Vec<(ShardId, Vec<Vec<u8>>)>, TimestampMicros), CqlError> {
-        let timestamp = match given {
-            Some(timestamp) => timestamp,
-            None => self.lowest_timestamp(groups.iter().map(|(owner, _)| *owner), deadline_ns).await?,
+    ) -> Result<Agreed, CqlError> {
+        let (timestamp, lower) = match given {
+            Some(timestamp) => (timestamp, Vec::new()),
+            None => self.reserve_timestamp(owners, deadline_ns).await?,
         };
-        let set = if given.is_some() { set_timestamp } else { set_server_timestamp };
-        groups.iter_mut().flat_map(|(_, group)| group).for_each(|mutation| set(mutation, timestamp));
-        Ok((groups, timestamp))
+        Ok(Agreed { timestamp, is_servers: given.is_none(), lower })
     }
 
-    /// The lowest timestamp that every owner allows.
-    async fn lowest_timestamp(
+    /// Tells owners of a batch before any of its parts is sent, and waits until they know.
+    pub(super) async fn announce(
         self: &Rc<Self>,
-        owners: impl Iterator<Item = ShardId>,
+        owners: &[ShardId],
+        expected: ExpectedBatch,
         deadline_ns: u64,
-    ) -> Result<TimestampMicros, CqlError> {
-        let asked = owners.map(|owner| self.call(owner, Request::LowestTimestamp, deadline_ns));
-        let mut greatest = TimestampMicros::MIN;
-        for reply in join_all(asked).await {
-            match reply {
-                Some(Ok(Reply::Timestamp(lowest))) => greatest = greatest.max(lowest),
-                Some(Err(error)) => return Err(error),
-                _ => return Err(errors::write_timeout(WriteType::UnloggedBatch)),
-            }
-        }
-        Ok(greatest)
+    ) -> Result<(), CqlError> {
+        let late = || errors::write_timeout(WriteType::BatchLog);
+        self.ask(owners.iter().copied(), || Request::ExpectBatch(expected), deadline_ns, late).await.map(|_| ())
+    }
+
+    /// The lowest timestamp that every owner allows, and the owners that have reserved a lower one.
+    async fn reserve_timestamp(
+        self: &Rc<Self>,
+        owners: &[ShardId],
+        deadline_ns: u64,
+    ) -> Result<(TimestampMicros, Vec<ShardId>), CqlError> {
+        let now_us = self.io.wall_us();
+        let late = || errors::write_timeout(WriteType::BatchLog);
+        let request = || Request::ReserveTimestamp(now_us);
+        let replies = self.ask(owners.iter().copied(), request, deadline_ns, late).await?;
+        let reserved: Vec<TimestampMicros> = replies
+            .iter()
+            .map(|reply| match reply {
+                Reply::Timestamp(timestamp) => *timestamp,
+                other => unreachable!("a reservation is answered with a timestamp, not {other:?}"),
+            })
+            .collect();
+        let greatest = reserved.iter().copied().max().expect("a batch has owners");
+        let lower = owners.iter().zip(reserved).filter(|(_, timestamp)| *timestamp < greatest);
+        Ok((greatest, lower.map(|(owner, _)| *owner).collect()))
     }
 
     /// Applies a write on its owner and waits for the acknowledgement.

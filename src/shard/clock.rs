@@ -11,16 +11,12 @@ pub struct TimestampClock {
 }
 
 impl TimestampClock {
-    /// The next timestamp: now, or one more than the last where the clock stands or went back.
+    /// The next timestamp: now (for a batch over several shards, the coordinator's now), or one more than the last where
+    /// the clock stands or went back.
     pub fn next(&self, wall_us: TimestampMicros) -> TimestampMicros {
         let next = wall_us.max(self.last.get() + 1);
         self.last.set(next);
         next
-    }
-
-    /// The lowest timestamp that may be given to a batch over several shards.
-    pub fn lowest(&self, wall_us: TimestampMicros) -> TimestampMicros {
-        wall_us.max(self.last.get() + 1)
     }
 
     /// Raises the clock past a timestamp that was given elsewhere or before a restart.
@@ -43,7 +39,6 @@ mod tests {
         assert_eq!(clock.next(100), 100);
         assert_eq!(clock.next(100), 101);
         assert_eq!(clock.next(50), 102);
-        assert_eq!(clock.lowest(60), 103);
         assert_eq!(clock.next(200), 200);
         clock.observe(500);
         assert_eq!(clock.next(300), 501);

@@ -37,9 +37,9 @@ impl Shard {
         own.into_iter().chain(held).min().unwrap_or(TimestampMicros::MAX)
     }
 
-    /// A part of a batch coordinated elsewhere is about to be applied: until it is released, no purge forgets what
-    /// could cover it.
-    pub fn hold_purges(&self, timestamp: TimestampMicros) {
+    /// A part of a batch coordinated elsewhere will be applied: until it is released, no purge forgets what could cover
+    /// it.
+    pub(super) fn hold_purges(&self, timestamp: TimestampMicros) {
         *self.held_timestamps.borrow_mut().entry(timestamp).or_default() += 1;
     }
 

@@ -49,7 +49,7 @@ pub use open::create_manifests;
 pub use recover::{LogStreams, Recovered, Recovery, remove_old_streams};
 pub use report::TableReport;
 pub use tables::TableStore;
-pub use write::{Applied, Intent, Write};
+pub use write::{Applied, ExpectedBatch, Intent, Write};
 
 /// What one shard is given.
 #[derive(Clone, Debug)]

@@ -126,7 +126,7 @@ impl Shard {
         }
         for part in std::mem::take(&mut recovery.redo) {
             let timestamp = timestamp(&part);
-            let mut write = Write { mutations: vec![part], timestamp, hold_purges: false };
+            let mut write = Write { mutations: vec![part], timestamp };
             match self.when_room(|| self.apply(&mut write)).await {
                 Ok(_) | Err(WriteError::UnknownTable(_)) => {}
                 Err(error) => return Err(failed(error)),

@@ -300,9 +300,9 @@ fn no_clock_falls_behind_what_another_shard_gave() {
         let shard = start(io).await;
         let mut part = put(1, 1, 1);
         set_server_timestamp(&mut part, AHEAD_US);
-        let mut part = Write { mutations: vec![part], timestamp: Some(AHEAD_US), hold_purges: false };
+        let mut part = Write { mutations: vec![part], timestamp: Some(AHEAD_US) };
         shard.apply(&mut part).expect("applied");
-        let mut clients = Write { mutations: vec![put(2, 1, 2)], timestamp: Some(i64::MAX), hold_purges: false };
+        let mut clients = Write { mutations: vec![put(2, 1, 2)], timestamp: Some(i64::MAX) };
         shard.apply(&mut clients).expect("applied");
         let mut deletion = Write { mutations: vec![delete(1, 0)], ..Write::default() };
         let applied = shard.apply(&mut deletion).expect("applied");
@@ -312,7 +312,29 @@ fn no_clock_falls_behind_what_another_shard_gave() {
     })
     .expect("runs");
     sim.crash();
-    sim.run_on_node(|io| async move { assert_eq!(start(io).await.lowest_timestamp(), AHEAD_US + 2) }).expect("runs");
+    sim.run_on_node(|io| async move { assert_eq!(start(io).await.reserve_timestamp(0), AHEAD_US + 2) }).expect("runs");
+}
+
+/// Between a batch's timestamp and its part's coming, what this shard's clients are told is newer than the batch, and a
+/// tombstone that could cover the part is kept.
+#[test]
+fn a_part_that_comes_late_does_not_win_over_what_was_answered_before_it() {
+    let sim = Simulation::new(8, Faults::NONE);
+    sim.run_on_node(|io| async move {
+        let shard = start(io.clone()).await;
+        let timestamp = shard.reserve_timestamp(io.wall_us() + 1_000_000);
+        shard.expect_batch(ExpectedBatch { timestamp, is_servers: true, is_logged: true });
+        let mut deletion = Write { mutations: vec![delete(1, 0)], ..Write::default() };
+        assert_eq!(shard.apply(&mut deletion).expect("applied").timestamp, timestamp + 1);
+        shard.compact(Some(&[TABLE])).await.expect("compacted");
+        let mut part = Write { mutations: vec![put(1, 0, 1)], timestamp: Some(timestamp) };
+        shard.apply(&mut part).expect("applied");
+        assert_eq!(all_rows(&shard, 10).await, [], "the deletion was answered after the batch got its timestamp");
+        shard.release_purges(&[timestamp]);
+        shard.compact(Some(&[TABLE])).await.expect("compacted");
+        assert_eq!(all_rows(&shard, 10).await, []);
+    })
+    .expect("runs");
 }
 
 /// A flush that overtakes the log's sync waits for it: else a crash would lose the intent of a batch and keep the part

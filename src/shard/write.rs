@@ -14,8 +14,16 @@ pub struct Write {
     pub mutations: Vec<Vec<u8>>,
     /// `None`: the shard gives the next one. One that another shard's clock gave is marked as such in the mutations.
     pub timestamp: Option<TimestampMicros>,
-    /// A part of a batch that another shard coordinates: purges wait until that batch is complete.
-    pub hold_purges: bool,
+}
+
+/// A batch over several shards of which this one owns a part that has not come yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedBatch {
+    pub timestamp: TimestampMicros,
+    /// The servers' clocks gave the timestamp, not a client.
+    pub is_servers: bool,
+    /// A crash would redo it: until it is released, no purge forgets what could cover its part.
+    pub is_logged: bool,
 }
 
 /// A write that is visible.
@@ -59,9 +67,20 @@ impl Shard {
         if self.io.now_ns() > deadline_ns { Err(WriteError::Overloaded) } else { Ok(()) }
     }
 
-    /// The lowest timestamp that this shard would give now.
-    pub fn lowest_timestamp(&self) -> TimestampMicros {
-        self.clock.lowest(self.io.wall_us())
+    /// Reserves a timestamp for a batch over several shards: at least `at_least`, and above all that this shard gave. It
+    /// gives none up to it from now on.
+    pub fn reserve_timestamp(&self, at_least: TimestampMicros) -> TimestampMicros {
+        self.clock.next(at_least)
+    }
+
+    /// A part of a batch will come. What the clients of this shard are told from now on is newer, so it must win.
+    pub fn expect_batch(&self, expected: ExpectedBatch) {
+        if expected.is_servers {
+            self.clock.observe(expected.timestamp);
+        }
+        if expected.is_logged {
+            self.hold_purges(expected.timestamp);
+        }
     }
 
     /// Logs and applies a write in one step that no read sees half done: one record, all of it or nothing. On `Busy`
@@ -81,9 +100,6 @@ impl Shard {
             }
         };
         let position = ticket.map_or_else(|| self.log().position(), |ticket| ticket.position);
-        if write.hold_purges {
-            self.hold_purges(timestamp);
-        }
         parts.iter().for_each(|part| self.apply_part(part, position));
         Ok(Applied { timestamp, logged: ticket.map(|ticket| ticket.end) })
     }

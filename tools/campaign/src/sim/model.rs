@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The rows of one worker's partitions: (partition, clustering) to value.
 pub type State = BTreeMap<(i32, i32), i32>;
 
-/// One operation of a worker. Each is atomic, a logged batch over several partitions too.
+/// One operation of a worker. Each but TRUNCATE is atomic, a logged batch over several partitions too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Rows of one or several partitions, all or none.
@@ -14,7 +14,7 @@ pub enum Op {
     /// Clustering keys from the first to the second, both included.
     DeleteRange(i32, i32, i32),
     DeletePartition(i32),
-    /// Everything of the table.
+    /// Everything of the table, on each shard by itself.
     Truncate,
 }
 
@@ -27,6 +27,27 @@ impl Op {
             Op::DeletePartition(k) => state.retain(|(key, _), _| key != k),
             Op::Truncate => state.clear(),
         }
+    }
+
+    /// The states that it may have led to where it was cut short: all of it, or for TRUNCATE, which every shard does for
+    /// itself before it is answered, the clearing of any of the partitions.
+    fn outcomes(&self, state: &State) -> Vec<State> {
+        let mut after = vec![state.clone()];
+        match self {
+            Op::Truncate => {
+                let partitions: BTreeSet<i32> = state.keys().map(|(k, _)| *k).collect();
+                for k in partitions {
+                    let without = after.iter().map(|state| {
+                        let mut state = state.clone();
+                        Op::DeletePartition(k).apply(&mut state);
+                        state
+                    });
+                    after.extend(without.collect::<Vec<_>>());
+                }
+            }
+            _ => self.apply(&mut after[0]),
+        }
+        after
     }
 }
 
@@ -56,12 +77,7 @@ impl Model {
 
     /// The operation was issued and its outcome is not known.
     pub fn doubtful(&mut self, op: &Op) {
-        let with = self.possible.iter().map(|state| {
-            let mut state = state.clone();
-            op.apply(&mut state);
-            state
-        });
-        let with: Vec<State> = with.collect();
+        let with: Vec<State> = self.possible.iter().flat_map(|state| op.outcomes(state)).collect();
         self.possible.extend(with);
         self.unite();
     }
@@ -174,6 +190,19 @@ mod tests {
         assert!(model.allows_partition(1, &State::from([((1, 0), 5)])));
         model.settle(State::new());
         assert!(!model.allows(&State::from([((1, 0), 5), ((2, 0), 5)])));
+    }
+
+    #[test]
+    fn a_truncate_that_was_cut_short_cleared_any_partitions_and_an_answered_one_all() {
+        let mut model = Model::default();
+        model.acknowledged(&Op::Put(vec![((1, 0), 5), ((1, 1), 5), ((2, 0), 5)]));
+        model.doubtful(&Op::Truncate);
+        assert!(model.allows(&State::from([((2, 0), 5)])));
+        assert!(model.allows(&State::from([((1, 0), 5), ((1, 1), 5)])));
+        assert!(!model.allows(&State::from([((1, 0), 5), ((2, 0), 5)])), "a partition is cleared whole");
+        model.acknowledged(&Op::Truncate);
+        assert!(model.allows(&State::new()));
+        assert!(!model.allows(&State::from([((2, 0), 5)])));
     }
 
     #[test]
