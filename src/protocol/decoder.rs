@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::compression::Compression;
 use super::error::CqlError;
-use super::frame::{Direction, Frame, FrameError, Framing, HEADER_BYTES, Header, Refused, flag};
+use super::frame::{Direction, Frame, FrameError, Framing, HEADER_BYTES, Header, RESPONSE_BIT, Refused, flag};
 use super::segment::{Segment, SegmentKind, TRAILER_BYTES};
 use super::version::ProtocolVersion;
 
@@ -112,6 +112,29 @@ impl FrameDecoder {
         self.scratch.capacity() + self.gathering.bytes.capacity()
     }
 
+    /// Bytes gathered here of a message that is not whole yet.
+    pub fn unfinished_bytes(&self) -> usize {
+        if self.gathering.given_out { 0 } else { self.gathering.bytes.len() }
+    }
+
+    /// Gives up the frame that has begun and is not whole: what came of it is dropped, and what is still to come is
+    /// passed over. Gives its stream; `None` where no header is known yet. `received` is all that `next` left.
+    pub fn pass_over(&mut self, received: &[u8]) -> Option<i16> {
+        match self.framing {
+            Framing::Plain | Framing::Compressed(_) => {
+                let header = Header::decode(received, self.direction, self.body_bytes_max).ok().flatten()?;
+                self.skip_bytes = HEADER_BYTES + header.body_bytes;
+                Some(header.stream)
+            }
+            Framing::Segments | Framing::SegmentsLz4 => {
+                let header = self.gathering.header.filter(|_| !self.gathering.given_out)?;
+                let skip_bytes = HEADER_BYTES + header.body_bytes - self.gathering.bytes.len();
+                self.gathering = Gathering { skip_bytes, ..Gathering::default() };
+                Some(header.stream)
+            }
+        }
+    }
+
     /// The next frame in what was received, which starts where the last call's `consumed` ended.
     pub fn next<'a>(&'a mut self, received: &'a [u8]) -> Result<Step<'a>, FrameError> {
         self.release();
@@ -160,7 +183,12 @@ impl FrameDecoder {
 
     /// The header at the start of `bytes`, of the connection's version.
     fn header(&mut self, bytes: &[u8]) -> Result<Option<Header>, Refused> {
-        let Some(header) = Header::decode(bytes, self.direction, self.body_bytes_max)? else { return Ok(None) };
+        let decoded = Header::decode(bytes, self.direction, self.body_bytes_max);
+        if decoded.is_err() && self.version.is_none() {
+            // The error is answered in the version asked for.
+            self.version = bytes.first().and_then(|first| ProtocolVersion::from_number(first & !RESPONSE_BIT));
+        }
+        let Some(header) = decoded? else { return Ok(None) };
         match self.version {
             Some(version) if version != header.version && self.direction == Direction::Request => {
                 let message = format!(
@@ -511,6 +539,37 @@ mod tests {
             let mut decoder = decoder(framing);
             let body = decoder.next(&bytes).unwrap().frame.unwrap().body;
             assert!(bytes.as_ptr_range().contains(&body.as_ptr()));
+        }
+    }
+
+    #[test]
+    fn a_frame_given_up_halfway_is_passed_over_and_the_next_is_read() {
+        let frames =
+            [(1, Opcode::Options, vec![]), (2, Opcode::Query, noise(500_000)), (3, Opcode::Prepare, vec![1; 9])];
+        for (version, framing) in FRAMINGS {
+            let bytes = encode(version, framing, &frames, false);
+            for give_up_at in [140_000, 300_000, 499_000] {
+                let (mut decoder, mut at, mut end) = (decoder(framing), 0, 0);
+                let (mut seen, mut given_up) = (Vec::new(), Vec::new());
+                while end < bytes.len() {
+                    end = bytes.len().min(end + 10_000);
+                    loop {
+                        let step = decoder.next(&bytes[at..end]).unwrap();
+                        at += step.consumed;
+                        if let Some(frame) = step.frame {
+                            seen.push((frame.stream, frame.opcode, frame.body.to_vec()));
+                        } else if end > give_up_at && given_up.is_empty() {
+                            given_up.extend(decoder.pass_over(&bytes[at..end]));
+                        } else {
+                            break;
+                        }
+                    }
+                }
+                assert_eq!((given_up, at), (vec![2], bytes.len()), "{framing:?} at {give_up_at}");
+                assert!(seen == [frames[0].clone(), frames[2].clone()], "{framing:?} at {give_up_at}");
+                assert_eq!(decoder.unfinished_bytes(), 0);
+                assert_eq!(decoder.pass_over(&[]), None);
+            }
         }
     }
 
