@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+mod support;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use scylla::client::session::Session;
@@ -20,59 +17,19 @@ use scylla::value::{
     CqlDate, CqlDecimal, CqlDuration, CqlTime, CqlTimestamp, CqlTimeuuid, CqlValue, CqlVarint, MaybeUnset,
 };
 
+use support::server::Server;
+
 const ROWS: i32 = 100_000;
 const PARTITIONS: i32 = 100;
 
-/// A server on free ports with a directory of its own; killed and removed when dropped.
-struct Server {
-    child: Child,
-    directory: PathBuf,
-    cql: SocketAddr,
-}
-
-impl Server {
-    fn start(name: &str) -> Server {
-        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("clients-{name}"));
-        let _absent = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory).unwrap();
-        let log = std::fs::File::create(directory.join("server.log")).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_helenus"))
-            .args(["--overprovisioned", "--shards", "2", "--port", "0", "--shard-aware-port", "0"])
-            .args(["--set", "write_request_timeout=60s", "--set", "read_request_timeout=60s"])
-            .args(["--admin-port", "0", "--data-dir"])
-            .arg(directory.join("data"))
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let cql = line.split_whitespace().find_map(|word| word.strip_prefix("cql=")).map(|text| text.parse().unwrap());
-        let cql = cql.unwrap_or_else(|| {
-            panic!("not ready: {line:?}\n{}", std::fs::read_to_string(directory.join("server.log")).unwrap())
-        });
-        Server { child, directory, cql }
-    }
-
-    async fn session(&self, compression: Option<Compression>) -> Session {
-        SessionBuilder::new().known_node_addr(self.cql).compression(compression).build().await.unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _killed = self.child.kill();
-        let _waited = self.child.wait();
-        if !std::thread::panicking() {
-            let _removed = std::fs::remove_dir_all(&self.directory);
-        }
-    }
+async fn connect(server: &Server, compression: Option<Compression>) -> Session {
+    SessionBuilder::new().known_node_addr(server.cql).compression(compression).build().await.unwrap()
 }
 
 /// A server and a session that uses the keyspace `ks`.
 async fn start(name: &str) -> (Server, Session) {
-    let server = Server::start(name);
-    let session = server.session(None).await;
+    let server = Server::start(&format!("clients-{name}"), &[]);
+    let session = connect(&server, None).await;
     let keyspace =
         "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}";
     session.query_unpaged(keyspace, ()).await.unwrap();
@@ -117,7 +74,7 @@ async fn schema_is_agreed_on_and_seen() {
     );
     assert_eq!(table.columns.len(), 4);
 
-    let other = server.session(None).await;
+    let other = connect(&server, None).await;
     execute(&other, &["ALTER TABLE ks.t ADD w int", "CREATE TABLE ks.u (k int PRIMARY KEY)"]).await;
     session.refresh_metadata().await.unwrap();
     let state = session.get_cluster_state();
@@ -209,7 +166,7 @@ async fn a_hundred_thousand_rows_are_paged_over() {
     let (first, state) = session.query_single_page(page(10), (), PagingState::start()).await.unwrap();
     let mut got: Vec<(i32, i32)> =
         first.into_rows_result().unwrap().rows::<(i32, i32)>().unwrap().map(Result::unwrap).collect();
-    let other = server.session(Some(Compression::Lz4)).await;
+    let other = connect(&server, Some(Compression::Lz4)).await;
     let mut next = state;
     while let PagingStateResponse::HasMorePages { state } = next {
         let (rows, after) = other.query_single_page(page(333), (), state).await.unwrap();
@@ -247,7 +204,7 @@ async fn statements_are_prepared_again_after_alter() {
     let insert = session.prepare("INSERT INTO t (k, a) VALUES (?, ?)").await.unwrap();
     let select = session.prepare("SELECT * FROM t WHERE k = ?").await.unwrap();
     session.execute_unpaged(&insert, (1, 10)).await.unwrap();
-    execute(&server.session(None).await, &["ALTER TABLE ks.t ADD b text"]).await;
+    execute(&connect(&server, None).await, &["ALTER TABLE ks.t ADD b text"]).await;
     session.execute_unpaged(&insert, (2, 20)).await.unwrap();
     execute(&session, &["UPDATE t SET b = 'new' WHERE k = 1"]).await;
     let result = session.execute_unpaged(&select, (1,)).await.unwrap().into_rows_result().unwrap();
@@ -259,7 +216,7 @@ async fn bodies_are_compressed() {
     let (server, session) = start("compression").await;
     execute(&session, &["CREATE TABLE t (k int PRIMARY KEY, v blob)"]).await;
     for compression in [Compression::Lz4, Compression::Snappy] {
-        let session = server.session(Some(compression)).await;
+        let session = connect(&server, Some(compression)).await;
         let insert = session.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)").await.unwrap();
         for len in [0, 1, 1000, 1_000_000_usize] {
             let value: Vec<u8> = (0..len).map(|n| (n * n / 7) as u8).collect();

@@ -1,9 +1,11 @@
 //! One connection: receives, starts requests, sends their answers together.
 //!
-//! One receive yields all its frames. What is answered at once goes out with the next send; what waits is polled here,
-//! in the connection's own task. A client that does not read stops being read; nothing else does.
+//! One receive yields all its frames. A request runs at once as far as it can; one that must wait is polled here, in the
+//! connection's own task. A client that does not read its answers has no more requests started, is not received from
+//! any more, and later closed; other connections never wait for it.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,10 +15,11 @@ use futures_util::stream::{FuturesUnordered, Stream as _};
 
 use crate::io::{IoError, Sleep, Stream};
 use crate::net::Net;
+use crate::net::budget::{Budget, Held};
 use crate::net::events::Inbox;
-use crate::net::limits::{FRAMES_A_TURN, RECEIVE_BYTES};
+use crate::net::limits::{FRAMES_A_TURN, KEPT_BYTES_MAX, RECEIVE_BYTES, SEND_BYTES_MAX, TURN_NS};
 use crate::net::outcome::{Answer, Outcome};
-use crate::net::request::{Admitted, Call};
+use crate::net::request::Call;
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::{CqlError, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request, Startup};
 
@@ -42,16 +45,31 @@ pub struct Connection {
     inbox: Rc<Inbox>,
     /// Received and not decoded; empty while a receive is under way.
     received: Vec<u8>,
+    /// No whole frame is in `received`.
+    is_hungry: bool,
+    /// Counts an unfinished frame.
+    unfinished: Held,
     receiving: Option<Transfer<usize>>,
     /// Encoded and not handed to a send.
     out: Vec<u8>,
+    /// Sealed, of at most `SEND_BYTES_MAX` each, in their order before `out`.
+    to_send: VecDeque<Vec<u8>>,
     sending: Option<Transfer<()>>,
+    /// Bytes in `to_send` and `sending`.
+    sealed_bytes: usize,
     /// The buffer of the last send.
     spare: Vec<u8>,
+    /// What this connection may hold of answers.
+    answers: Rc<Budget>,
+    /// Counts those that are encoded and not sent.
+    unsent: Held,
     in_flight: FuturesUnordered<Flight>,
-    /// When patience ends: with the handshake, then with a send.
+    /// The size that an answer may well have, by the last ones.
+    answer_bytes: usize,
+    /// Until STARTUP.
+    handshake: Option<Pin<Box<Sleep>>>,
+    /// While a send is under way.
     patience: Option<Pin<Box<Sleep>>>,
-    started: bool,
     /// Nothing more is taken from the client; what is in flight is answered.
     ending: bool,
     /// Nobody reads any more: nothing is answered either.
@@ -62,22 +80,30 @@ impl Connection {
     pub fn new(net: Rc<Net>, stream: Stream) -> Self {
         let inbox = Rc::new(Inbox::default());
         net.listeners.add(&inbox);
-        let patience = Some(Box::pin(net.io.sleep(net.limits.startup_patience)));
+        let handshake = Some(Box::pin(net.io.sleep(net.limits.startup_patience)));
+        let answers = net.answers.share(net.limits.answer_bytes_max);
         Connection {
             decoder: FrameDecoder::requests(net.limits.frame_bytes_max),
             encoder: FrameEncoder::responses(ProtocolVersion::NEWEST),
+            unfinished: net.requests.holder(),
+            unsent: answers.holder(),
+            answers,
             net,
             stream,
             keyspace: Rc::default(),
             inbox,
             received: Vec::new(),
+            is_hungry: true,
             receiving: None,
             out: Vec::new(),
+            to_send: VecDeque::new(),
             sending: None,
+            sealed_bytes: 0,
             spare: Vec::new(),
             in_flight: FuturesUnordered::new(),
-            patience,
-            started: false,
+            answer_bytes: 0,
+            handshake,
+            patience: None,
             ending: false,
             gone: false,
         }
@@ -86,11 +112,11 @@ impl Connection {
     /// Serves until the client closes, breaks the protocol or stops reading, or the shard stops.
     pub async fn serve(mut self) {
         while !self.gone {
-            let more = self.take_frames();
+            let more = poll_fn(|context| Poll::Ready(self.take_frames(context))).await;
             self.take_events();
             self.ending |= self.net.is_stopping();
-            self.start_transfers(more);
-            if self.ending && self.in_flight.is_empty() && self.sending.is_none() && self.out.is_empty() {
+            self.start_transfers();
+            if self.ending && self.in_flight.is_empty() && self.sending.is_none() {
                 break;
             }
             if more {
@@ -100,22 +126,26 @@ impl Connection {
                 Woken::Received(buffer, result) => self.take_received(buffer, &result),
                 Woken::Sent(buffer, result) => self.take_sent(buffer, &result),
                 Woken::Progress => {}
-                Woken::Late => self.gone = true,
+                Woken::Late => {
+                    tracing::debug!(peer = %self.stream.peer_addr(), "a client has not started, or does not read: closed");
+                    self.gone = true;
+                }
             }
         }
         self.stream.shutdown();
     }
 
     /// Starts a send of all that is encoded, and a receive where the client is keeping up.
-    fn start_transfers(&mut self, more: bool) {
-        if self.sending.is_none() && !self.out.is_empty() {
-            self.encoder.seal(&mut self.out);
-            let full = std::mem::replace(&mut self.out, std::mem::take(&mut self.spare));
-            let stream = self.stream.clone();
-            self.sending = Some(Box::pin(async move { stream.send_all(full).await }));
-            self.patience = Some(Box::pin(self.net.io.sleep(self.net.limits.send_patience)));
+    fn start_transfers(&mut self) {
+        if self.sending.is_none() {
+            self.seal();
+            if let Some(piece) = self.to_send.pop_front() {
+                let stream = self.stream.clone();
+                self.sending = Some(Box::pin(async move { stream.send_all(piece).await }));
+                self.patience = Some(Box::pin(self.net.io.sleep(self.net.limits.send_patience)));
+            }
         }
-        if self.receiving.is_none() && !more && self.takes_more() {
+        if self.receiving.is_none() && self.is_hungry && self.takes_more() {
             let mut buffer = std::mem::take(&mut self.received);
             buffer.reserve(RECEIVE_BYTES);
             let stream = self.stream.clone();
@@ -123,11 +153,31 @@ impl Connection {
         }
     }
 
+    /// Makes what is encoded ready to be sent, where nothing else is.
+    fn seal(&mut self) {
+        if !self.to_send.is_empty() || self.out.is_empty() {
+            return;
+        }
+        self.encoder.seal(&mut self.out);
+        let mut full = std::mem::replace(&mut self.out, std::mem::take(&mut self.spare));
+        self.sealed_bytes += full.len();
+        // From the end, so that each byte moves once.
+        while full.len() > SEND_BYTES_MAX {
+            let last = (full.len() - 1) / SEND_BYTES_MAX * SEND_BYTES_MAX;
+            self.to_send.push_front(full.split_off(last));
+            full.shrink_to(SEND_BYTES_MAX);
+        }
+        self.to_send.push_front(full);
+        self.count_unsent();
+    }
+
     /// Whether the client may send more: it reads its answers, and not too much is in flight.
     fn takes_more(&self) -> bool {
+        let limits = &self.net.limits;
         !self.ending
-            && self.out.len() <= self.net.limits.unsent_bytes_max
-            && self.in_flight.len() < self.net.limits.in_flight_max
+            && self.out.len() + self.sealed_bytes <= limits.unsent_bytes_max
+            && self.in_flight.len() < limits.in_flight_max
+            && self.in_flight.len().saturating_mul(self.answer_bytes) <= limits.answer_bytes_max / 2
     }
 
     /// Waits for whatever comes first; with `poll_only`, only looks.
@@ -141,8 +191,9 @@ impl Connection {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut progress = self.inbox.woken.replace(false);
-        while let Poll::Ready(Some(answer)) = Pin::new(&mut self.in_flight).poll_next(context) {
-            answer.encode(&mut self.encoder, &mut self.out);
+        for _ in 0..FRAMES_A_TURN {
+            let Poll::Ready(Some(answer)) = Pin::new(&mut self.in_flight).poll_next(context) else { break };
+            self.put_answer(answer);
             progress = true;
         }
         if let Some(sending) = &mut self.sending
@@ -160,25 +211,44 @@ impl Connection {
         if progress {
             return Poll::Ready(Woken::Progress);
         }
-        if let Some(patience) = &mut self.patience
-            && patience.as_mut().poll(context).is_ready()
-        {
+        let mut waits = [&mut self.handshake, &mut self.patience].into_iter().flatten();
+        if waits.any(|wait| wait.as_mut().poll(context).is_ready()) {
             return Poll::Ready(Woken::Late);
         }
         self.inbox.wait(context.waker());
         Poll::Pending
     }
 
+    /// Encodes an answer. One whose rows went over the limit on their way has become an error already.
+    fn put_answer(&mut self, answer: Answer) {
+        let before = self.out.len();
+        answer.encode(&mut self.encoder, &mut self.out);
+        let bytes = self.out.len().saturating_sub(before);
+        self.answer_bytes = bytes.max(self.answer_bytes - self.answer_bytes.div_ceil(16));
+        // Its rows are given back first, and counted again as what is not sent.
+        drop(answer);
+        self.count_unsent();
+    }
+
+    fn count_unsent(&mut self) {
+        self.unsent.set(self.out.len() + self.sealed_bytes);
+    }
+
     fn take_received(&mut self, buffer: Vec<u8>, result: &Result<usize, IoError>) {
         self.received = buffer;
+        self.is_hungry = false;
         if !matches!(result, Ok(bytes) if *bytes > 0) {
             self.gone = true;
         }
     }
 
     fn take_sent(&mut self, mut buffer: Vec<u8>, result: &Result<(), IoError>) {
+        self.sealed_bytes -= buffer.len();
+        self.count_unsent();
         buffer.clear();
-        self.spare = buffer;
+        if buffer.capacity() <= KEPT_BYTES_MAX {
+            self.spare = buffer;
+        }
         self.patience = None;
         self.gone |= result.is_err();
     }
@@ -189,51 +259,83 @@ impl Connection {
         }
     }
 
-    /// Serves the frames received, at most a turn's worth. Whether there may be more.
-    fn take_frames(&mut self) -> bool {
-        if self.receiving.is_some() {
-            return false;
-        }
-        let mut buffer = std::mem::take(&mut self.received);
-        let mut at = 0;
-        let mut frames = 0;
-        let more = loop {
-            if frames == FRAMES_A_TURN || !self.takes_more() {
-                break frames == FRAMES_A_TURN && self.takes_more();
-            }
-            let mut decoder = std::mem::replace(&mut self.decoder, FrameDecoder::requests(0));
-            let step = decoder.next(buffer.get(at..).unwrap_or_default());
-            let found = match step {
-                Ok(step) => {
-                    at += step.consumed;
-                    step.frame.map(|frame| self.take_frame(frame))
-                }
-                Err(refused) => {
-                    at += refused.consumed;
-                    self.encoder.frame_error(&mut self.out, &refused);
-                    self.ending |= refused.fatal;
-                    Some(None)
-                }
-            };
-            self.decoder = decoder;
-            match found {
-                None => break false,
-                Some(Some(framing)) => self.decoder.set_framing(framing),
-                Some(None) => {}
-            }
+    /// Serves the frames received, at most a turn's worth. Whether there may be more at once.
+    fn take_frames(&mut self, context: &mut Context<'_>) -> bool {
+        let buffer = std::mem::take(&mut self.received);
+        let turn_ends_ns = self.net.io.now_ns() + TURN_NS;
+        let (mut at, mut frames) = (0, 0);
+        let mut is_turn_over = false;
+        while !self.is_hungry && self.takes_more() && !is_turn_over {
+            at += self.take_next(buffer.get(at..).unwrap_or_default(), context);
             frames += 1;
+            is_turn_over = frames == FRAMES_A_TURN || self.net.io.now_ns() > turn_ends_ns;
+        }
+        self.keep(buffer, at);
+        is_turn_over
+    }
+
+    /// Serves the frame at the front of `received`, if it is whole. Gives the bytes that are done with.
+    fn take_next(&mut self, received: &[u8], context: &mut Context<'_>) -> usize {
+        let mut decoder = std::mem::replace(&mut self.decoder, FrameDecoder::requests(0));
+        let consumed = match decoder.next(received) {
+            Ok(step) => {
+                self.is_hungry = step.frame.is_none();
+                let (consumed, frame) = (step.consumed, step.frame);
+                if let Some(framing) = frame.and_then(|frame| self.take_frame(frame, context)) {
+                    decoder.set_framing(framing);
+                }
+                consumed
+            }
+            Err(refused) => {
+                self.answer_in(decoder.version());
+                self.encoder.frame_error(&mut self.out, &refused);
+                self.ending |= refused.fatal;
+                refused.consumed
+            }
         };
-        buffer.drain(..at);
+        self.decoder = decoder;
+        if self.is_hungry {
+            self.count_unfinished(received.get(consumed..).unwrap_or_default());
+        }
+        consumed
+    }
+
+    /// Keeps what was received and not taken.
+    fn keep(&mut self, mut buffer: Vec<u8>, taken_bytes: usize) {
+        buffer.drain(..taken_bytes);
+        if buffer.capacity() > KEPT_BYTES_MAX && buffer.len() <= RECEIVE_BYTES {
+            buffer.shrink_to(KEPT_BYTES_MAX);
+        }
         self.received = buffer;
-        more
+    }
+
+    /// Counts the frame that `rest` begins; where there is no room for it, it is answered OVERLOADED and passed over.
+    fn count_unfinished(&mut self, rest: &[u8]) {
+        let bytes = rest.len() + self.decoder.unfinished_bytes();
+        if let Err(error) = self.unfinished.resize(bytes)
+            && let Some(stream) = self.decoder.pass_over(rest)
+        {
+            self.unfinished.set(0);
+            self.is_hungry = false;
+            self.answer_in(self.decoder.version());
+            self.encoder.error(&mut self.out, stream, &error);
+        }
+    }
+
+    /// The version of a frame that is answered though it was not taken.
+    fn answer_in(&mut self, version: Option<ProtocolVersion>) {
+        if let Some(version) = version {
+            self.encoder.set_version(version);
+        }
     }
 
     /// Answers what concerns the connection itself, and starts every other request. Gives the framing from here on,
     /// where the frame changes it.
-    fn take_frame(&mut self, frame: Frame<'_>) -> Option<Framing> {
+    fn take_frame(&mut self, frame: Frame<'_>, context: &mut Context<'_>) -> Option<Framing> {
+        self.unfinished.set(0);
         self.encoder.set_version(frame.version);
         let early = matches!(frame.opcode, Opcode::Startup | Opcode::Options | Opcode::AuthResponse);
-        if !self.started && !early {
+        if !self.is_started() && !early {
             let error = CqlError::protocol_error(format!(
                 "Unexpected message {:?}, expecting STARTUP or OPTIONS",
                 frame.opcode
@@ -242,7 +344,7 @@ impl Connection {
             return None;
         }
         if !early && frame.opcode != Opcode::Register {
-            self.start_call(&frame);
+            self.start_call(&frame, context);
             return None;
         }
         let mut framing = None;
@@ -261,7 +363,7 @@ impl Connection {
         };
         let outcome = outcome.unwrap_or_else(Outcome::Error);
         let answer = Answer { stream: frame.stream, outcome, warnings: Vec::new(), tracing_id: None };
-        answer.encode(&mut self.encoder, &mut self.out);
+        self.put_answer(answer);
         if let Some(framing) = framing {
             self.encoder.set_framing(framing);
         }
@@ -269,18 +371,21 @@ impl Connection {
     }
 
     fn startup(&mut self, startup: &Startup<'_>, version: ProtocolVersion) -> Result<Framing, CqlError> {
-        if self.started {
+        if self.is_started() {
             return Err(CqlError::protocol_error("Unexpected message STARTUP: the connection has started already"));
         }
         let framing = startup.framing(version)?;
-        self.started = true;
-        self.patience = None;
+        self.handshake = None;
         Ok(framing)
     }
 
+    fn is_started(&self) -> bool {
+        self.handshake.is_none()
+    }
+
     /// Starts a request; what is answered at once is encoded at once.
-    fn start_call(&mut self, frame: &Frame<'_>) {
-        let admitted = match Admitted::take(&self.net, frame.body.len()) {
+    fn start_call(&mut self, frame: &Frame<'_>, context: &mut Context<'_>) {
+        let admitted = match self.net.requests.hold(frame.body.len()) {
             Ok(admitted) => admitted,
             Err(error) => return self.encoder.error(&mut self.out, frame.stream, &error),
         };
@@ -294,7 +399,12 @@ impl Connection {
             body: frame.body.to_vec(),
             keyspace: self.keyspace.clone(),
             admitted,
+            answers: self.answers.clone(),
         };
-        self.in_flight.push(Box::pin(call.run()));
+        let mut flight: Flight = Box::pin(call.run());
+        match flight.as_mut().poll(context) {
+            Poll::Ready(answer) => self.put_answer(answer),
+            Poll::Pending => self.in_flight.push(flight),
+        }
     }
 }

@@ -8,15 +8,21 @@ use crate::plan::BatchLimits;
 pub struct Limits {
     /// A larger frame body is refused with an error on its stream.
     pub frame_bytes_max: usize,
-    /// Beyond it a connection is closed as soon as it is accepted.
+    /// Connections of all shards together: beyond it one is closed as soon as it is accepted.
     pub connections_max: u64,
     /// Requests in flight on one connection: beyond it nothing more is received from it.
     pub in_flight_max: usize,
-    /// Bytes of requests in flight on one shard: a request beyond it is answered OVERLOADED.
+    /// Bytes of requests in flight on one shard, unfinished frames among them: a request beyond it is answered
+    /// OVERLOADED.
     pub in_flight_bytes_max: usize,
-    /// Answers not sent yet: beyond it nothing more is received from that client.
+    /// Answers not sent yet: beyond it nothing more is received from that client, and none of its requests starts.
     pub unsent_bytes_max: usize,
-    /// A client that takes no byte of its answers for so long is closed.
+    /// Bytes of answers of one connection, from their first row until they are sent: a read beyond it is answered
+    /// OVERLOADED. Half of it, as far as it can be foreseen, and nothing more is received.
+    pub answer_bytes_max: usize,
+    /// The same for one shard, over all its connections.
+    pub shard_answer_bytes_max: usize,
+    /// A client that does not take one send (at most `SEND_BYTES_MAX`) in so long is closed.
     pub send_patience: Duration,
     /// A client that has not sent STARTUP by then is closed.
     pub startup_patience: Duration,
@@ -26,11 +32,20 @@ pub struct Limits {
     pub batch: BatchLimits,
 }
 
-/// Frames that one connection serves before others get their turn.
+/// Frames that one connection serves, and answers it encodes, before others get their turn.
 pub const FRAMES_A_TURN: usize = 64;
 
-/// Room for one receive.
+/// How long one connection's requests may run before others get their turn.
+pub const TURN_NS: u64 = 100_000;
+
+/// Room for one receive. An unfinished frame is not counted up to here.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// The most that one send is given.
+pub const SEND_BYTES_MAX: usize = 1 << 20;
+
+/// A buffer larger than this is given back once it is empty.
+pub const KEPT_BYTES_MAX: usize = 256 * 1024;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -40,6 +55,8 @@ impl Default for Limits {
             in_flight_max: 32_768,
             in_flight_bytes_max: 128 << 20,
             unsent_bytes_max: 256 << 10,
+            answer_bytes_max: 128 << 20,
+            shard_answer_bytes_max: 512 << 20,
             send_patience: Duration::from_secs(60),
             startup_patience: Duration::from_secs(30),
             prepared_statements_max: 10_000,

@@ -48,7 +48,7 @@ async fn accept(net: Rc<Net>, listener: Listener, choice: Choice) {
                 continue;
             }
         };
-        if net.open.get() * u64::from(shards) >= net.limits.connections_max {
+        if net.accepted.get() >= net.limits.connections_max {
             tracing::warn!(limit = net.limits.connections_max, "a connection is closed: too many are open");
             continue;
         }
@@ -59,6 +59,8 @@ async fn accept(net: Rc<Net>, listener: Listener, choice: Choice) {
             }
             Choice::BySourcePort => ShardId(accepted.peer_addr().port() % shards),
         };
+        // Given back by the shard that serves it, once it is closed.
+        net.accepted.set(net.accepted.get() + 1);
         net.router.hand_over(shard, Request::Connection(accepted)).await;
     }
 }

@@ -9,11 +9,13 @@
 //! | `statements` | prepared statements by id, the same on every shard |
 //! | `events` | who is told of schema changes |
 //! | `limits` | every bound, with what happens at it |
+//! | `budget` | bytes held for clients, and OVERLOADED |
 //!
 //! A request owns a copy of its body, so a receive buffer never waits for an answer. Answers are encoded when they are
 //! ready, in any order of their streams, into the one buffer that the next send takes. What the router has for clients
-//! (a connection, a statement to know, an event, the end) comes through its trait `Above`.
+//! (a connection or its end, a statement to know, an event, the end of all) comes through its trait `Above`.
 
+mod budget;
 mod connection;
 mod events;
 mod limits;
@@ -25,13 +27,16 @@ mod statements;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::base::ids::ShardId;
 use crate::base::local::Notify;
 use crate::io::{Accepted, Io, TaskClass};
+use crate::net::budget::Budget;
 use crate::net::connection::Connection;
 use crate::net::events::Listeners;
 use crate::net::statements::Statements;
 use crate::plan::system_rows::LocalInfo;
 use crate::protocol::{CqlError, Event, SchemaChange};
+use crate::router::message::Request;
 use crate::router::{Above, Router};
 use crate::schema::{Schema, SchemaOp};
 
@@ -50,7 +55,12 @@ pub struct Net {
     /// What SUPPORTED announces to shard-aware drivers: the shard-aware port. `None`: nothing.
     shard_aware_port: Cell<Option<u16>>,
     open: Cell<u64>,
-    in_flight_bytes: Cell<usize>,
+    /// On shard 0, which accepts: connections open on all shards.
+    accepted: Cell<u64>,
+    /// Requests in flight on this shard, and unfinished frames.
+    requests: Rc<Budget>,
+    /// Answers of this shard's connections until they are sent.
+    answers: Rc<Budget>,
     stopping: Cell<bool>,
     /// Woken when this shard stops, and whenever a connection closes.
     changed: Notify,
@@ -58,6 +68,8 @@ pub struct Net {
 
 impl Net {
     pub fn new(io: Io, router: Rc<Router>, limits: Limits, local: LocalInfo) -> Rc<Self> {
+        let requests = Budget::new("requests", limits.in_flight_bytes_max);
+        let answers = Budget::new("answers", limits.shard_answer_bytes_max);
         let net = Rc::new(Net {
             io,
             router: router.clone(),
@@ -67,7 +79,9 @@ impl Net {
             local,
             shard_aware_port: Cell::new(None),
             open: Cell::new(0),
-            in_flight_bytes: Cell::new(0),
+            accepted: Cell::new(0),
+            requests,
+            answers,
             stopping: Cell::new(false),
             changed: Notify::new(),
         });
@@ -121,18 +135,21 @@ impl Above for Serving {
         if self.0.stopping.get() {
             return;
         }
-        match self.0.io.adopt(accepted) {
-            Ok(stream) => {
-                self.0.open.set(self.0.open.get() + 1);
-                let net = self.0.clone();
-                self.0.io.spawn(TaskClass::Foreground, async move {
-                    Connection::new(net.clone(), stream).serve().await;
-                    net.open.set(net.open.get() - 1);
-                    net.changed.notify_all();
-                });
+        let net = self.0.clone();
+        net.open.set(net.open.get() + 1);
+        self.0.io.spawn(TaskClass::Foreground, async move {
+            match net.io.adopt(accepted) {
+                Ok(stream) => Connection::new(net.clone(), stream).serve().await,
+                Err(error) => tracing::debug!(%error, "a connection ended before it was served"),
             }
-            Err(error) => tracing::debug!(%error, "a connection ended before it was served"),
-        }
+            net.open.set(net.open.get() - 1);
+            net.changed.notify_all();
+            net.router.hand_over(ShardId(0), Request::ConnectionClosed).await;
+        });
+    }
+
+    fn connection_closed(&self) {
+        self.0.accepted.set(self.0.accepted.get() - 1);
     }
 
     fn prepare(&self, text: &str, keyspace: Option<&str>) -> Result<(), CqlError> {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::net::budget::Held;
 use crate::net::statements::Statement;
 use crate::plan::describe::ReadyRows;
 use crate::plan::select::FinishedRows;
@@ -21,6 +22,9 @@ pub enum Outcome {
         statement: Rc<Statement>,
         rows: FinishedRows,
         mode: MetadataMode,
+        /// Gives the rows' bytes back once they are encoded.
+        #[expect(dead_code, reason = "held: dropping it gives the rows' bytes back")]
+        held: Held,
     },
     /// Rows that no table holds.
     Table(ReadyRows),
@@ -69,7 +73,7 @@ impl Answer {
                 };
                 put_prepared(version, &answer, out);
             }
-            Outcome::Rows { statement, rows, mode } => {
+            Outcome::Rows { statement, rows, mode, held: _ } => {
                 let mut writer = RowsWriter::begin(version, &statement.columns, *mode, out);
                 out.extend_from_slice(&rows.bytes);
                 writer.set_rows(rows.rows);

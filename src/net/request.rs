@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::net::Net;
+use crate::net::budget::{Budget, Held};
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::statements::Statement;
 use crate::plan::select::{FinishedRows, ReadPlan};
@@ -28,34 +29,9 @@ pub struct Call {
     pub keyspace: Rc<RefCell<Option<String>>>,
     /// Gives the request's bytes back when the call ends, however it ends.
     #[expect(dead_code, reason = "held: dropping it gives the request's bytes back")]
-    pub admitted: Admitted,
-}
-
-/// A request's share of what may be in flight on its shard.
-pub struct Admitted {
-    net: Rc<Net>,
-    bytes: usize,
-}
-
-impl Admitted {
-    /// Takes `bytes`, or says that the shard is overloaded.
-    pub fn take(net: &Rc<Net>, bytes: usize) -> Result<Admitted, CqlError> {
-        let held = net.in_flight_bytes.get();
-        let bytes_max = net.limits.in_flight_bytes_max;
-        if held > 0 && held + bytes > bytes_max {
-            return Err(CqlError::overloaded(format!(
-                "Server is in overloaded state: {held} bytes of requests are in flight here, of at most {bytes_max}"
-            )));
-        }
-        net.in_flight_bytes.set(held + bytes);
-        Ok(Admitted { net: net.clone(), bytes })
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        self.net.in_flight_bytes.set(self.net.in_flight_bytes.get() - self.bytes);
-    }
+    pub admitted: Held,
+    /// What the connection may hold of answers.
+    pub answers: Rc<Budget>,
 }
 
 impl Call {
@@ -109,9 +85,9 @@ impl Call {
             Plan::Read(read) => {
                 router.check_consistency(&read.table, parameters.consistency)?;
                 warnings.extend_from_slice(&read.warnings);
-                let rows = self.read(&read).await?;
+                let (rows, held) = self.read(&read).await?;
                 let mode = MetadataMode::of(&statement.columns, presented_id, parameters.skip_metadata);
-                Ok(Outcome::Rows { statement, rows, mode })
+                Ok(Outcome::Rows { statement, rows, mode, held })
             }
             Plan::Describe(describe) => {
                 let keyspace = self.keyspace.borrow().clone();
@@ -140,14 +116,16 @@ impl Call {
     }
 
     /// All pages that one page of the answer needs.
-    async fn read(&self, read: &ReadPlan) -> Result<FinishedRows, CqlError> {
+    async fn read(&self, read: &ReadPlan) -> Result<(FinishedRows, Held), CqlError> {
         let mut result = read.result();
+        let mut held = self.answers.holder();
         let mut next = Some(read.command.clone());
         while let Some(command) = next {
             let page = self.net.router.read(&read.table, command).await?;
             next = result.push(&page)?;
+            held.resize(result.len_bytes())?;
         }
-        result.finish()
+        Ok((result.finish()?, held))
     }
 
     async fn ddl(&self, statement: &Statement, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {

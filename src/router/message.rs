@@ -100,6 +100,8 @@ pub enum Request {
     Everywhere(Operation),
     /// Serve this connection.
     Connection(Accepted),
+    /// To shard 0, which accepts: a connection that it handed out is closed.
+    ConnectionClosed,
     /// Know this statement before its PREPARE is answered.
     Prepare {
         text: String,

@@ -59,6 +59,8 @@ pub struct Timeouts {
 pub trait Above {
     /// Serve this connection.
     fn connection(&self, accepted: crate::io::Accepted);
+    /// A connection is closed that this shard accepted.
+    fn connection_closed(&self);
     /// Know this statement from now on.
     fn prepare(&self, text: &str, keyspace: Option<&str>) -> Result<(), CqlError>;
     /// The planning schema is another.

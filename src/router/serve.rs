@@ -120,9 +120,11 @@ impl Router {
                 self.close();
                 Ok(Reply::Done)
             }
-            Request::Connection(_) | Request::Prepare { .. } | Request::SchemaEvent(_) | Request::Shutdown => {
-                self.pass_above(request)
-            }
+            Request::Connection(_)
+            | Request::ConnectionClosed
+            | Request::Prepare { .. }
+            | Request::SchemaEvent(_)
+            | Request::Shutdown => self.pass_above(request),
         }
     }
 
@@ -138,6 +140,7 @@ impl Router {
         };
         match request {
             Request::Connection(accepted) => above.connection(accepted),
+            Request::ConnectionClosed => above.connection_closed(),
             Request::Prepare { text, keyspace } => above.prepare(&text, keyspace.as_deref())?,
             Request::SchemaEvent(change) => above.schema_event(&change),
             _ => above.shutdown(),

@@ -125,6 +125,11 @@ impl ResultSet {
         Ok(Some(self.command.clone()))
     }
 
+    /// Bytes of rows gathered so far.
+    pub fn len_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// The rows, and where the next page starts.
     pub fn finish(mut self) -> Result<FinishedRows, CqlError> {
         if !self.is_complete {
