@@ -5,6 +5,9 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use futures_util::{StreamExt, TryStreamExt, stream};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -240,4 +243,33 @@ async fn errors_have_their_codes_and_fields() {
     assert_eq!(refused(&session, "CREATE TABLE t (k int PRIMARY KEY)").await, exists);
     let strategy = "CREATE KEYSPACE other WITH replication = {'class': 'NoSuchStrategy'}";
     assert_eq!(refused(&session, strategy).await, DbError::ConfigError);
+}
+
+/// The addresses that `system.local` shows.
+async fn local_addresses(session: &Session) -> (IpAddr, IpAddr, IpAddr) {
+    let cql = "SELECT rpc_address, broadcast_address, listen_address FROM system.local WHERE key = 'local'";
+    session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap().single_row().unwrap()
+}
+
+#[tokio::test]
+async fn a_server_on_every_address_shows_each_client_the_one_it_connected_to() {
+    let mut server = Server::start("clients-addresses", &["--listen", "0.0.0.0"]);
+    assert!(server.cql.ip().is_unspecified());
+    for address in ["127.0.0.1", "127.0.0.2"].map(|text| text.parse::<IpAddr>().unwrap()) {
+        server.cql.set_ip(address);
+        let session = connect(&server, None).await;
+        // Whichever shard and connection answers.
+        for _ in 0..8 {
+            assert_eq!(local_addresses(&session).await, (address, address, address));
+        }
+        assert_eq!(session.get_cluster_state().get_nodes_info()[0].address.ip(), address);
+        let json = "SELECT JSON rpc_address, max(listen_address) FROM system.local";
+        let rows = session.query_unpaged(json, ()).await.unwrap().into_rows_result().unwrap();
+        let (json,) = rows.single_row::<(String,)>().unwrap();
+        assert_eq!(json.matches(&format!("\"{address}\"")).count(), 2, "{json}");
+        session.use_keyspace("system", false).await.unwrap();
+        let rows = session.query_unpaged("DESCRIBE CLUSTER", ()).await.unwrap().into_rows_result().unwrap();
+        let (_, _, _, owners) = rows.single_row::<(String, String, String, BTreeMap<String, Vec<String>>)>().unwrap();
+        assert!(owners.values().all(|owner| *owner == [format!("/{address}:7000")]), "{owners:?}");
+    }
 }

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -39,6 +40,8 @@ enum Woken {
 pub struct Connection {
     net: Rc<Net>,
     stream: Stream,
+    /// What the client is shown as the node's address, where it is not what `system.local` holds.
+    address: Option<IpAddr>,
     decoder: FrameDecoder,
     encoder: FrameEncoder,
     keyspace: Rc<RefCell<Option<String>>>,
@@ -82,7 +85,10 @@ impl Connection {
         net.listeners.add(&inbox);
         let handshake = Some(Box::pin(net.io.sleep(net.limits.startup_patience)));
         let answers = net.answers.share(net.limits.answer_bytes_max);
+        let shows_address = net.shows_connected_address.get();
         Connection {
+            // One that came over IPv6's form of an IPv4 address is shown that.
+            address: shows_address.then(|| stream.local_addr().ip().to_canonical()),
             decoder: FrameDecoder::requests(net.limits.frame_bytes_max),
             encoder: FrameEncoder::responses(ProtocolVersion::NEWEST),
             unfinished: net.requests.holder(),
@@ -398,6 +404,7 @@ impl Connection {
             wants_tracing: frame.wants_tracing(),
             body: frame.body.to_vec(),
             keyspace: self.keyspace.clone(),
+            address: self.address,
             admitted,
             answers: self.answers.clone(),
         };

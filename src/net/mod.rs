@@ -54,6 +54,8 @@ pub struct Net {
     local: LocalInfo,
     /// What SUPPORTED announces to shard-aware drivers: the shard-aware port. `None`: nothing.
     shard_aware_port: Cell<Option<u16>>,
+    /// This node listens on every address: a client is shown the one it connected to.
+    shows_connected_address: Cell<bool>,
     open: Cell<u64>,
     /// On shard 0, which accepts: connections open on all shards.
     accepted: Cell<u64>,
@@ -78,6 +80,7 @@ impl Net {
             limits,
             local,
             shard_aware_port: Cell::new(None),
+            shows_connected_address: Cell::new(false),
             open: Cell::new(0),
             accepted: Cell::new(0),
             requests,
@@ -92,6 +95,11 @@ impl Net {
     /// Announces shard awareness in SUPPORTED from now on.
     pub fn announce_shards(&self, shard_aware_port: u16) {
         self.shard_aware_port.set(Some(shard_aware_port));
+    }
+
+    /// Shows each client the address that it connected to as the node's own, from now on.
+    pub fn show_connected_address(&self) {
+        self.shows_connected_address.set(true);
     }
 
     /// Waits until this shard is told to stop and every connection has ended.

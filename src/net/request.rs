@@ -1,6 +1,7 @@
 //! The way of a request: decoded, parsed, planned, routed, answered.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use crate::net::Net;
@@ -8,7 +9,7 @@ use crate::net::budget::{Budget, Held};
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::statements::Statement;
 use crate::plan::select::{FinishedRows, ReadPlan};
-use crate::plan::{self, Plan, Prepared, RequestOptions, WritePlan, describe};
+use crate::plan::{self, Plan, Prepared, RequestOptions, WritePlan, describe, system_rows};
 use crate::protocol::result::MetadataMode;
 use crate::protocol::{
     Batch, Consistency, CqlError, Execute, Opcode, Prepare, ProtocolVersion, Query, QueryParameters, Request,
@@ -27,6 +28,8 @@ pub struct Call {
     pub body: Vec<u8>,
     /// The connection's keyspace, as USE leaves it.
     pub keyspace: Rc<RefCell<Option<String>>>,
+    /// What this client is shown as the node's address, where it is not what `system.local` holds.
+    pub address: Option<IpAddr>,
     /// Gives the request's bytes back when the call ends, however it ends.
     #[expect(dead_code, reason = "held: dropping it gives the request's bytes back")]
     pub admitted: Held,
@@ -82,7 +85,10 @@ impl Call {
                 warnings.extend_from_slice(&write.warnings);
                 self.write(write, parameters.consistency).await
             }
-            Plan::Read(read) => {
+            Plan::Read(mut read) => {
+                if let Some(address) = self.address {
+                    system_rows::show_address(&mut read, address);
+                }
                 router.check_consistency(&read.table, parameters.consistency)?;
                 warnings.extend_from_slice(&read.warnings);
                 let (rows, held) = self.read(&read).await?;
@@ -91,8 +97,9 @@ impl Call {
             }
             Plan::Describe(describe) => {
                 let keyspace = self.keyspace.borrow().clone();
-                describe::describe(&describe, &router.schema(), keyspace.as_deref(), &self.net.local)
-                    .map(Outcome::Table)
+                let local = self.address.map(|address| self.net.local.at(address));
+                let local = local.as_ref().unwrap_or(&self.net.local);
+                describe::describe(&describe, &router.schema(), keyspace.as_deref(), local).map(Outcome::Table)
             }
             Plan::Ddl => self.ddl(&statement, warnings).await,
             Plan::Truncate(table) => router.truncate(table.id).await.map(|()| Outcome::Void),

@@ -162,6 +162,9 @@ async fn serve(io: Io, mesh: Mesh<Message>, settings: Settings, say: Sender<Said
     if settings.scylla_shard_info {
         net.announce_shards(settings.shard_aware_port);
     }
+    if settings.rpc_address.is_unspecified() {
+        net.show_connected_address();
+    }
     io.spawn(TaskClass::Foreground, booted.router.clone().run(booted.early));
     if io.shard_id() == ShardId(0) {
         let ports = listen(&net, settings.rpc_address, settings.native_transport_port, settings.shard_aware_port).await;
@@ -280,7 +283,8 @@ fn node_config(settings: &Settings) -> NodeConfig {
     }
 }
 
-/// The address that clients are told: never the unspecified one.
+/// The address that the node's row in `system.local` holds: never the unspecified one. A node that listens on every
+/// address shows each client the one it connected to instead.
 fn shown(address: IpAddr) -> IpAddr {
     if address.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address }
 }

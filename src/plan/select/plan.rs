@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::base::ids::ColumnId;
 use crate::mutation::read::ReadCommand;
 use crate::plan::Context;
 use crate::plan::select::result::ResultSet;
@@ -25,9 +26,16 @@ pub struct ReadPlan {
     pub(super) context: Context,
     /// How many random numbers the binding took.
     pub(super) uses: u64,
+    /// Values to show instead of those that rows hold.
+    pub(super) shown: Vec<(ColumnId, Vec<u8>)>,
 }
 
 impl ReadPlan {
+    /// Shows `value` in this column of every row that has one. Restrictions still see what is stored.
+    pub fn show(&mut self, column: ColumnId, value: Vec<u8>) {
+        self.shown.push((column, value));
+    }
+
     /// An empty answer, to which the pages are pushed in turn.
     pub fn result(&self) -> ResultSet {
         ResultSet::new(self)

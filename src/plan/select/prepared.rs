@@ -127,6 +127,7 @@ impl PreparedSelect {
             groups_per_partition: per_partition.unwrap_or(u64::MAX),
             context: options.context,
             uses: uses.get(),
+            shown: Vec::new(),
         })
     }
 

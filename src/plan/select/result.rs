@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::base::ids::ColumnId;
 use crate::mutation::read::{Partitions, ReadCommand, ReadPage, Resume};
 use crate::plan::functions::Accumulator;
 use crate::plan::paging::PagingState;
 use crate::plan::select::expression::Values;
 use crate::plan::select::grouping::GroupKey;
 use crate::plan::select::plan::ReadPlan;
-use crate::plan::select::row::{PageRows, RowView};
+use crate::plan::select::row::{Leaf, PageRows, RowView};
 use crate::plan::select::shape::Shape;
 use crate::plan::term::Binding;
 use crate::plan::{ColumnSpec, Context};
@@ -42,6 +43,8 @@ pub struct ResultSet {
     group_constants: Rc<[Option<Vec<u8>>]>,
     context: Context,
     uses: Cell<u64>,
+    /// Values to show instead of those that rows hold.
+    shown: Vec<(ColumnId, Vec<u8>)>,
     /// The last command; the next one goes on from its end.
     command: ReadCommand,
     page_rows: Option<u64>,
@@ -81,6 +84,7 @@ impl ResultSet {
             group_constants: plan.group_constants.clone(),
             context: plan.context,
             uses: Cell::new(plan.uses),
+            shown: plan.shown.clone(),
             command: plan.command.clone(),
             page_rows: plan.page_size.map(u64::from),
             rows_left: plan.rows_left,
@@ -165,15 +169,28 @@ impl ResultSet {
         if self.shape.is_grouped() {
             return self.grouped_row(row);
         }
-        let shape = self.shape.clone();
-        let constants = self.constants.clone();
-        let leaves: Vec<_> = shape.leaves(row, &constants, self.command.now_s).collect();
-        let sort_key = shape.order.sort_key(row.clustering());
+        let leaves = self.leaves(row);
+        let sort_key = self.shape.order.sort_key(row.clustering());
         self.write(&leaves, &[], sort_key)?;
-        if shape.order.sorted_by.is_none() && self.rows_left == Some(0) {
+        if self.shape.order.sorted_by.is_none() && self.rows_left == Some(0) {
             self.complete(None);
         }
         Ok(())
+    }
+
+    /// The values that the selection takes from a row.
+    fn leaves<'a>(&self, row: &RowView<'_, 'a>) -> Vec<Option<Cow<'a, [u8]>>> {
+        let mut leaves: Vec<_> = self.shape.leaves(row, &self.constants, self.command.now_s).collect();
+        for (column, shown) in &self.shown {
+            for (leaf, value) in self.shape.selection.leaves.iter().zip(&mut leaves) {
+                if let (Leaf::Cells(stored), Some(value)) = (leaf, value)
+                    && stored.id == *column
+                {
+                    *value = Cow::Owned(shown.clone());
+                }
+            }
+        }
+        leaves
     }
 
     /// Appends one row of the answer.
@@ -219,21 +236,20 @@ impl ResultSet {
     }
 
     fn open_group(&mut self, key: GroupKey, row: &RowView<'_, '_>) {
-        let shape = self.shape.clone();
-        let leaves = shape.leaves(row, &self.constants, self.command.now_s);
+        let leaves = self.leaves(row).into_iter();
         self.group = Some(Group {
             key,
             partition: row.key.to_vec(),
             leaves: leaves.map(|leaf| leaf.map(|value| Cow::Owned(value.into_owned()))).collect(),
-            sort_key: shape.order.sort_key(row.clustering()),
-            accumulators: shape.accumulators(),
+            sort_key: self.shape.order.sort_key(row.clustering()),
+            accumulators: self.shape.accumulators(),
             end: row.place(0),
         });
     }
 
     fn add_to_group(&mut self, row: &RowView<'_, '_>) -> Result<(), CqlError> {
         let shape = self.shape.clone();
-        let leaves: Vec<_> = shape.leaves(row, &self.constants, self.command.now_s).collect();
+        let leaves = self.leaves(row);
         let binding = Binding::new(&[], self.context, &self.uses);
         let values = Values { leaves: &leaves, constants: &self.constants, aggregates: &[], binding: &binding };
         let Some(group) = &mut self.group else { return Ok(()) };
@@ -427,6 +443,31 @@ mod tests {
         model.write("INSERT INTO t (k, v) VALUES (1, 1)");
         assert_eq!(model.select("SELECT v FROM t WHERE k = 1", &[], Some(1)).unwrap().pages, [1]);
         assert_eq!(model.select("SELECT v FROM t", &[], Some(1)).unwrap().pages, [1, 0]);
+    }
+
+    /// What is shown instead goes where the column's value goes, functions and groups included; a null stays one.
+    #[test]
+    fn a_column_can_be_shown_otherwise_than_it_is_stored() {
+        let model = model();
+        let shown = |cql: &str| {
+            let (prepared, columns, _) = model.prepare(cql).unwrap();
+            let mut plan = prepared.bind(&[], &options()).unwrap();
+            assert!(columns.is_empty());
+            plan.show(model.table.column("v").unwrap().id, 77_i32.to_be_bytes().to_vec());
+            let finished = model.run(&plan).unwrap();
+            (finished.rows, finished.bytes)
+        };
+        let ints = |rows: u32, values: &[Option<i32>]| {
+            let value = |value: &Option<i32>| match value {
+                Some(value) => [4_i32.to_be_bytes(), value.to_be_bytes()].concat(),
+                None => (-1_i32).to_be_bytes().to_vec(),
+            };
+            (rows, values.iter().flat_map(value).collect::<Vec<u8>>())
+        };
+        assert_eq!(shown("SELECT c, v FROM t WHERE k = 3"), ints(2, &[Some(1), Some(77), Some(2), Some(77)]));
+        assert_eq!(shown("SELECT s, v FROM t WHERE k = 2"), ints(1, &[Some(20), None]));
+        assert_eq!(shown("SELECT min(v), max(c), v FROM t WHERE k = 3"), ints(1, &[Some(77), Some(2), Some(77)]));
+        assert_eq!(shown("SELECT c FROM t WHERE k = 6 AND v = 1 ALLOW FILTERING"), ints(1, &[Some(9)]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::base::ids::Token;
+use crate::plan::select::ReadPlan;
 use crate::plan::system_rows::definitions::schema_version;
 use crate::plan::system_rows::writer::{Row, Writer};
 use crate::plan::{Context, PlannedMutation};
@@ -34,7 +35,8 @@ pub struct Addresses {
     pub broadcast: IpAddr,
     /// Where other nodes would reach this one.
     pub storage_port: u16,
-    /// The address that clients connect to: never the unspecified one.
+    /// The address that clients connect to: never the unspecified one. Where the node listens on every address, this is
+    /// what its row holds, and each client is shown the one it connected to (`show_address`).
     pub rpc: IpAddr,
     pub rpc_port: u16,
 }
@@ -46,6 +48,27 @@ impl Addresses {
     /// One address for clients and nodes.
     pub fn one(address: IpAddr, rpc_port: u16) -> Addresses {
         Addresses { listen: address, broadcast: address, storage_port: STORAGE_PORT, rpc: address, rpc_port }
+    }
+}
+
+impl LocalInfo {
+    /// The node as a client sees it that connected to this address.
+    pub fn at(&self, address: IpAddr) -> LocalInfo {
+        LocalInfo { addresses: Addresses::one(address, self.addresses.rpc_port), ..self.clone() }
+    }
+}
+
+/// The columns of `system.local` that hold an address of the node.
+const ADDRESS_COLUMNS: [&str; 3] = ["broadcast_address", "listen_address", "rpc_address"];
+
+/// Shows a reader of `system.local` the node at this address, the one it connected to.
+pub fn show_address(read: &mut ReadPlan, connected_to: IpAddr) {
+    if (read.table.keyspace.as_str(), read.table.name.as_str()) != ("system", "local") {
+        return;
+    }
+    let table = read.table.clone();
+    for column in ADDRESS_COLUMNS.iter().filter_map(|name| table.column(name)) {
+        read.show(column.id, address(connected_to));
     }
 }
 

@@ -12,7 +12,9 @@ use crate::schema::{Schema, SchemaOp, stored};
 use writer::Writer;
 
 pub use definitions::{schema_version, without_user_types};
-pub use local::{Addresses, CQL_VERSION, LocalInfo, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, settings};
+pub use local::{
+    Addresses, CQL_VERSION, LocalInfo, NATIVE_PROTOCOL_VERSION, PARTITIONER, RELEASE_VERSION, settings, show_address,
+};
 
 /// What `ops`, which lead from `before` to `after`, do to the system tables: the canonical schema, `system_schema`, and
 /// the schema's version in `system.local`.
