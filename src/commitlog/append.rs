@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::block::{OpenBlock, record_bytes};
 use super::error::LogError;
 use super::format::{BLOCK_HEADER_BYTES, Place, RecordKind, padded, table_schema_front};
-use super::live::LiveSegment;
 use super::log::{CommitLog, TableRef, Ticket};
 use super::state::{Active, Block, Flight, State};
 use crate::base::collections::{HashSet, hasher};
@@ -59,7 +58,7 @@ impl CommitLog {
         let opens = !state.open.as_ref().is_some_and(|open| open.fits(needed));
         if opens {
             let next_bytes = state.active.next_bytes + state.open.as_ref().map_or(0, OpenBlock::block_bytes);
-            let room_bytes = self.config.segment_bytes as usize - next_bytes;
+            let room_bytes = state.active.bytes - next_bytes;
             if room_bytes < BLOCK_HEADER_BYTES + needed {
                 self.next_segment(state, tables, bytes)?;
                 return Ok(true);
@@ -86,9 +85,9 @@ impl CommitLog {
         Self::close_block(state);
         self.idle_writers.wake_one();
         let end = state.active.end();
-        state.live.push(LiveSegment::new(spare.id, spare.path, u64::from(self.config.segment_bytes)));
         state.unsynced_files.push_back((spare.id, spare.file.clone()));
-        state.active = Active::new(spare.id, spare.file, 0, end);
+        state.active = Active::new(&spare, 0, end);
+        state.live.push(spare.live());
         self.segments_wanted.notify_all();
         self.open_block(state, needed);
         push_schemas(state, &missing);
@@ -115,7 +114,7 @@ impl CommitLog {
         }
         let place =
             Place { stream: self.stream, segment: state.active.id, offset_bytes: 0 }.plus(state.active.next_bytes);
-        let room_bytes = self.config.segment_bytes as usize - state.active.next_bytes;
+        let room_bytes = state.active.bytes - state.active.next_bytes;
         let wanted = padded((BLOCK_HEADER_BYTES + needed).max(self.config.block_bytes));
         let standard = padded(self.config.block_bytes);
         let buf = match state.buffers.pop() {

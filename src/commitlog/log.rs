@@ -20,6 +20,9 @@ use crate::base::ids::{LogPosition, SegmentId, StreamId, TableId};
 use crate::base::local::Notify;
 use crate::io::{Io, IoClass, IoError, OpenHow, TaskClass};
 
+/// The segment that a log is opened in is this small, since a start waits for its zeros; the next ones are made meanwhile.
+const FIRST_SEGMENT_BYTES: u32 = 1 << 20;
+
 /// A table that a record uses, and the schema version it is encoded under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableRef {
@@ -114,7 +117,8 @@ impl CommitLog {
         config.check().map_err(LogError::Config)?;
         io.create_dir_all(dir).await?;
         sync_inherited(&io, &inherited).await?;
-        let ready = match segment::create(&io, dir, stream, inherited.next_segment, &config).await {
+        let first_bytes = FIRST_SEGMENT_BYTES.min(config.segment_bytes);
+        let ready = match segment::create(&io, dir, stream, inherited.next_segment, first_bytes, &config).await {
             Ok(ready) => ready,
             Err(cause) if cause.is_no_space() => return Err(LogError::NoSpace { cause }),
             Err(cause) => return Err(cause.into()),

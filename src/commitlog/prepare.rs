@@ -34,7 +34,8 @@ pub async fn run(log: Rc<CommitLog>) {
                 Ok(())
             }
             Job::Create(id) => {
-                let made = segment::create(&log.io, &log.dir, log.stream, id, &log.config).await;
+                let made =
+                    segment::create(&log.io, &log.dir, log.stream, id, log.config.segment_bytes, &log.config).await;
                 spare(&log, made, false).await
             }
             Job::Recycle(old, id) => {

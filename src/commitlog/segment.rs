@@ -25,6 +25,14 @@ pub struct ReadySegment {
     pub id: SegmentId,
     pub path: PathBuf,
     pub file: File,
+    pub bytes: u32,
+}
+
+impl ReadySegment {
+    /// The segment as one that holds records.
+    pub fn live(self) -> LiveSegment {
+        LiveSegment::new(self.id, self.path, u64::from(self.bytes))
+    }
 }
 
 /// The segments of one stream, lowest first. A directory that does not exist holds none.
@@ -76,23 +84,24 @@ pub async fn remove_stream(io: &Io, dir: &Path, stream: StreamId) -> Result<(), 
     io.sync_dir(dir).await
 }
 
-/// Makes a zero-filled segment under a durable name. Where that fails, the part that was made is removed.
+/// Makes a zero-filled segment of `bytes` under a durable name. Where that fails, the part that was made is removed.
 pub async fn create(
     io: &Io,
     dir: &Path,
     stream: StreamId,
     id: SegmentId,
+    bytes: u32,
     config: &LogConfig,
 ) -> Result<ReadySegment, IoError> {
     let path = dir.join(segment_file_name(stream, id));
     let file = io.open(&path, OpenHow::CreateNew, IoClass::Log).await?;
-    if let Err(error) = file.allocate_zeroed(u64::from(config.segment_bytes)).await {
+    if let Err(error) = file.allocate_zeroed(u64::from(bytes)).await {
         drop(file);
         io.remove_file(&path).await?;
         return Err(error);
     }
     sync_dir(io, dir, config).await?;
-    Ok(ReadySegment { id, path, file })
+    Ok(ReadySegment { id, path, file, bytes })
 }
 
 /// Uses a released segment's file again as segment `id`. Its old blocks stay in it until they are written over.
@@ -108,7 +117,7 @@ pub async fn recycle(
     io.rename(old, &path).await?;
     sync_dir(io, dir, config).await?;
     let file = io.open(&path, OpenHow::ReadWrite, IoClass::Log).await?;
-    Ok(ReadySegment { id, path, file })
+    Ok(ReadySegment { id, path, file, bytes: config.segment_bytes })
 }
 
 /// Disposes of a released segment that is not used again: removes it, or sets it aside where it is damaged.
@@ -147,7 +156,7 @@ mod tests {
     }
 
     async fn made(io: &Io, id: u64) -> Result<ReadySegment, IoError> {
-        create(io, dir(), STREAM, SegmentId(id), &config()).await
+        create(io, dir(), STREAM, SegmentId(id), config().segment_bytes, &config()).await
     }
 
     #[test]
@@ -190,7 +199,7 @@ mod tests {
             io.create_dir_all(dir()).await.unwrap();
             made(&io, 1).await.unwrap();
             let damaged = made(&io, 2).await.unwrap();
-            create(&io, dir(), StreamId(1), SegmentId(5), &config()).await.unwrap();
+            create(&io, dir(), StreamId(1), SegmentId(5), config().segment_bytes, &config()).await.unwrap();
             io.write_file_synced(&dir().join("other"), b"x").await.unwrap();
             let mut segment = LiveSegment::new(damaged.id, damaged.path, 16384);
             segment.damaged = true;

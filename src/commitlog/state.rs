@@ -50,6 +50,8 @@ pub struct State {
 pub struct Active {
     pub id: SegmentId,
     pub file: File,
+    /// Its whole size.
+    pub bytes: usize,
     /// Where the next block will start; the open block starts there.
     pub next_bytes: usize,
     pub previous_end: LogPosition,
@@ -75,8 +77,8 @@ impl State {
         for segment in inherited.segments {
             live.push(segment);
         }
-        live.push(LiveSegment::new(ready.id, ready.path, u64::from(config.segment_bytes)));
-        let next_bytes = end.offset_bytes as usize;
+        let active = Active::new(&ready, end.offset_bytes as usize, inherited.end);
+        live.push(ready.live());
         State {
             open: None,
             queue: VecDeque::new(),
@@ -90,19 +92,19 @@ impl State {
             synced: end,
             acknowledged: end,
             sync_demand: end,
-            unsynced_files: VecDeque::from([(ready.id, ready.file.clone())]),
+            unsynced_files: VecDeque::from([(active.id, active.file.clone())]),
             live,
             spare: None,
             no_space: None,
             segment_wanted: false,
             syncer_idle: false,
             released: inherited.dropped.into(),
-            next_segment: SegmentId(ready.id.0 + 1),
+            next_segment: SegmentId(active.id.0 + 1),
             failed: None,
             closing: false,
             stopped: false,
             stats: LogStats::default(),
-            active: Active::new(ready.id, ready.file, next_bytes, inherited.end),
+            active,
         }
     }
 
@@ -157,8 +159,15 @@ impl State {
 }
 
 impl Active {
-    pub fn new(id: SegmentId, file: File, next_bytes: usize, previous_end: LogPosition) -> Active {
-        Active { id, file, next_bytes, previous_end, schemas: HashSet::with_hasher(hasher()) }
+    pub fn new(ready: &ReadySegment, next_bytes: usize, previous_end: LogPosition) -> Active {
+        Active {
+            id: ready.id,
+            file: ready.file.clone(),
+            bytes: ready.bytes as usize,
+            next_bytes,
+            previous_end,
+            schemas: HashSet::with_hasher(hasher()),
+        }
     }
 
     pub fn end(&self) -> LogPosition {
