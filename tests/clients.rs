@@ -1,5 +1,6 @@
 //! The scylla driver, unmodified, against the server as it is built: schema, types, paging, batches, preparing again
-//! after ALTER, compression, errors. What `helenus-campaign clients` does with the clients of other languages.
+//! after ALTER, compression, errors, and what TRUNCATE and DROP leave for the operator. What `helenus-campaign clients`
+//! does with the clients of other languages.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,6 +8,8 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::os::unix::fs::DirEntryExt;
+use std::path::PathBuf;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use scylla::client::session::Session;
@@ -272,4 +275,76 @@ async fn a_server_on_every_address_shows_each_client_the_one_it_connected_to() {
         let (_, _, _, owners) = rows.single_row::<(String, String, String, BTreeMap<String, Vec<String>>)>().unwrap();
         assert!(owners.values().all(|owner| *owner == [format!("/{address}:7000")]), "{owners:?}");
     }
+}
+
+/// The SSTables below a folder of the data directory, by inode: another name of one is the same.
+fn inodes(server: &Server, folder: &str) -> Vec<u64> {
+    let mut found = Vec::new();
+    let mut pending = vec![server.data_dir().join(folder)];
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() { pending.push(entry.path()) } else { found.push(entry.ino()) }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The tags of the server's snapshots of `ks`, with the tables in them.
+fn snapshots(server: &Server) -> Vec<(String, String)> {
+    let root = server.data_dir().join("snapshots");
+    let names = |folder: PathBuf| -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let mut found = Vec::new();
+    for tag in names(root.clone()) {
+        for table in names(root.join(&tag).join("ks")) {
+            found.push((tag.clone(), table.split_once('-').unwrap().0.to_owned()));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[tokio::test]
+async fn what_is_truncated_or_dropped_is_in_a_snapshot_until_it_is_cleared() {
+    let (server, session) = start("snapshots").await;
+    for table in ["a", "b", "c", "empty"] {
+        execute(&session, &[&format!("CREATE TABLE {table} (k int PRIMARY KEY, v int)")]).await;
+    }
+    execute(&session, &["CREATE TABLE declines (k int PRIMARY KEY, v int) WITH allow_auto_snapshot = false"]).await;
+    for table in ["a", "b", "c", "declines"] {
+        for k in 0..20 {
+            execute(&session, &[&format!("INSERT INTO {table} (k, v) VALUES ({k}, {k})")]).await;
+        }
+    }
+    execute(&session, &["TRUNCATE a", "TRUNCATE empty", "TRUNCATE declines"]).await;
+    assert_eq!(pairs(&session, "SELECT k, v FROM a").await, []);
+    let kinds = |server: &Server| -> Vec<(String, String)> {
+        let kind = |(tag, table): (String, String)| {
+            let (kind, rest) = tag.split_once('-').unwrap();
+            let (millis, of) = rest.split_once('-').unwrap();
+            assert!(millis.parse::<u64>().unwrap() > 1_700_000_000_000 && of == table, "{tag}");
+            (kind.to_owned(), table)
+        };
+        let mut kinds: Vec<_> = snapshots(server).into_iter().map(kind).collect();
+        kinds.sort_unstable();
+        kinds
+    };
+    let (truncated, dropped) = (|t: &str| ("truncated".into(), t.into()), |t: &str| ("dropped".into(), t.into()));
+    assert_eq!(kinds(&server), [truncated("a")]);
+    execute(&session, &["DROP TABLE b"]).await;
+    execute(&session, &["INSERT INTO a (k, v) VALUES (1, 1)", "DROP KEYSPACE ks"]).await;
+    assert_eq!(kinds(&server), [dropped("a"), dropped("b"), dropped("c"), truncated("a")]);
+
+    let held = inodes(&server, "snapshots");
+    assert!(held.len() >= 4, "{held:?}");
+    let live = inodes(&server, "sstables");
+    assert!(held.iter().all(|file| !live.contains(file)), "the tables themselves are gone");
+    assert!(server.operate("GET", "/snapshots").contains("dropped-"));
+    server.operate("POST", "/clearsnapshot");
+    assert_eq!(inodes(&server, "snapshots"), [0_u64; 0]);
+    assert_eq!(snapshots(&server), []);
 }

@@ -127,6 +127,7 @@ fn config() -> NodeConfig {
         memtable_bytes: 256 << 20,
         cache_bytes: 1 << 20,
         disk_reserve_bytes: 0,
+        auto_snapshot: true,
         compact: true,
         timeouts: Timeouts {
             read: patience,

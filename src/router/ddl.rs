@@ -1,4 +1,4 @@
-//! DDL: one statement at a time on shard 0. Every shard can apply and read under the new schema; the schema is durable;
+//! DDL: one statement at a time on shard 0. What it drops is in a snapshot first, where one is due; every shard can apply and read under the new schema; the schema is durable;
 //! every shard plans under it; then the answer, and the event.
 
 use std::rc::Rc;
@@ -9,8 +9,8 @@ use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::schema::{Schema, SchemaOp};
-use crate::shard::Write;
+use crate::schema::{Schema, SchemaOp, Table};
+use crate::shard::{AutoSnapshot, Write};
 
 /// A wall clock that goes back by less is held instead.
 const STEP_BACK_US: i64 = 1_000_000;
@@ -37,8 +37,11 @@ impl Router {
             return Ok(Reply::Ddl { change: planned.change, warnings: planned.warnings });
         }
         let deadline_ns = self.deadline(self.timeouts.operation);
-        if planned.ops.iter().any(|op| matches!(op, SchemaOp::DropTable { .. } | SchemaOp::DropKeyspace { .. })) {
+        let dropped = dropped_tables(&before, &planned.ops);
+        if !dropped.is_empty() {
             self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
+            let due = dropped.iter().filter_map(|table| self.snapshot_due(AutoSnapshot::Drop, table));
+            self.snapshot_first(&due.collect::<Vec<_>>(), deadline_ns).await?;
         }
         let mut after = (*before).clone();
         planned.ops.iter().for_each(|op| after.apply(op));
@@ -95,4 +98,19 @@ impl Router {
         self.last_now_us.set(now_us);
         now_us
     }
+}
+
+/// The tables that these changes of `schema` drop.
+fn dropped_tables(schema: &Schema, ops: &[SchemaOp]) -> Vec<Rc<Table>> {
+    let mut dropped = Vec::new();
+    for op in ops {
+        match op {
+            SchemaOp::DropTable { id, .. } => dropped.extend(schema.table_by_id(*id).cloned()),
+            SchemaOp::DropKeyspace { name } => {
+                dropped.extend(schema.keyspace(name).iter().flat_map(|keyspace| keyspace.tables.values().cloned()));
+            }
+            _ => {}
+        }
+    }
+    dropped
 }

@@ -78,7 +78,11 @@ pub enum Request {
     ExpectSchema(Vec<SchemaOp>),
     /// Plan statements under these changes, and forget what they drop.
     AdoptSchema(Vec<SchemaOp>),
-    Truncate(TableId),
+    /// Take this table's snapshot of this tag, if any is named, and then discard what the table holds.
+    Truncate {
+        table: TableId,
+        snapshot: Option<String>,
+    },
     /// To shard 0: truncate on every shard.
     TruncateEverywhere(TableId),
     Flush {

@@ -9,6 +9,14 @@ use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Operation, Reply, Request};
+use crate::schema::Table;
+use crate::shard::AutoSnapshot;
+
+/// A snapshot to take before a table's data goes.
+pub(super) struct SnapshotDue {
+    pub tag: String,
+    pub table: TableId,
+}
 
 impl Router {
     /// Asks every shard the same and gathers the replies, in shard order.
@@ -48,10 +56,39 @@ impl Router {
         let _turn = self.ddl_turn.acquire(1).await;
         let deadline_ns = self.deadline(self.timeouts.truncate);
         self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
-        self.ask_all(|| Request::Truncate(table), deadline_ns)
-            .await
-            .map_err(|error| CqlError::truncate_error(error.message()))?;
+        let truncate_error = |error: CqlError| CqlError::truncate_error(error.message());
+        let schema = self.schema();
+        let snapshot = schema.table_by_id(table).and_then(|table| self.snapshot_due(AutoSnapshot::Truncate, table));
+        self.snapshot_first(snapshot.as_slice(), deadline_ns).await.map_err(truncate_error)?;
+        let tag = snapshot.map(|due| due.tag);
+        let request = || Request::Truncate { table, snapshot: tag.clone() };
+        self.ask_all(request, deadline_ns).await.map_err(truncate_error)?;
         Ok(Reply::Done)
+    }
+
+    /// The snapshot that `taker` takes of a table before it takes its data away, if any.
+    pub(super) fn snapshot_due(&self, taker: AutoSnapshot, table: &Table) -> Option<SnapshotDue> {
+        let tag = self.shard.auto_snapshot_tag(taker, table)?;
+        Some(SnapshotDue { tag, table: table.id })
+    }
+
+    /// Takes these snapshots, whole, on every shard, before any shard's data goes. Where one fails none of them stays.
+    /// Shard 0 runs it.
+    pub(super) async fn snapshot_first(self: &Rc<Self>, due: &[SnapshotDue], deadline_ns: u64) -> Result<(), CqlError> {
+        for (at, SnapshotDue { tag, table }) in due.iter().enumerate() {
+            let request = || Request::Snapshot { tag: tag.clone(), tables: vec![*table] };
+            let Err(error) = self.ask_all(request, deadline_ns).await else { continue };
+            for SnapshotDue { tag, .. } in &due[..=at] {
+                if let Err(left) = self.shard.clear_snapshot(Some(tag), None).await {
+                    tracing::warn!(%tag, error = %left, "an unfinished snapshot stays");
+                }
+            }
+            let reason = error.message();
+            return Err(CqlError::server_error(format!(
+                "nothing is removed, because the snapshot that `auto_snapshot` asks for failed: {reason}"
+            )));
+        }
+        Ok(())
     }
 
     /// Runs an operator's command on every shard.

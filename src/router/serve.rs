@@ -104,8 +104,8 @@ impl Router {
                 Ok(Reply::Done)
             }
             Request::AdoptSchema(ops) => self.adopt_schema(&ops).await,
-            Request::Truncate(table) => {
-                self.shard.truncate(table).await.map_err(|error| errors::shard_error(&error))?;
+            Request::Truncate { table, snapshot } => {
+                self.shard.truncate(table, snapshot.as_deref()).await.map_err(|error| errors::shard_error(&error))?;
                 Ok(Reply::Done)
             }
             Request::TruncateEverywhere(table) => self.truncate_everywhere(table).await,

@@ -34,6 +34,7 @@ pub struct NodeConfig {
     /// For all shards together.
     pub cache_bytes: u64,
     pub disk_reserve_bytes: u64,
+    pub auto_snapshot: bool,
     pub compact: bool,
     pub timeouts: Timeouts,
     pub addresses: Addresses,
@@ -112,6 +113,7 @@ async fn start(io: &Io, gathering: &mut Gathering, config: &NodeConfig) -> Resul
     shard.open_tables(&schema).await?;
     recover(gathering, &shard, config, &root).await?;
     let schema = settle_schema(gathering, &shard, system, schema, &ops).await?;
+    shard.discard_unknown(&schema).await?;
     if io.shard_id() == ShardId(0) {
         forget_old_streams(io, config, &mut root).await?;
     }
@@ -178,6 +180,7 @@ fn shard_config(config: &NodeConfig, root: &Root, sharding: Sharding) -> ShardCo
         cache_bytes_max: usize::try_from(config.cache_bytes / shards).unwrap_or(usize::MAX),
         disk_reserve_bytes: config.disk_reserve_bytes,
         mutation_bytes_max: config.log.record_bytes_max(),
+        auto_snapshot: config.auto_snapshot,
         compact: config.compact,
         planted: config.planted,
     }

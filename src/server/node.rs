@@ -269,6 +269,7 @@ fn node_config(settings: &Settings) -> NodeConfig {
         memtable_bytes: settings.memtable_bytes,
         cache_bytes: settings.file_cache_bytes,
         disk_reserve_bytes: settings.disk_reserve_bytes,
+        auto_snapshot: settings.auto_snapshot,
         compact: true,
         timeouts: Timeouts {
             read: settings.read_request_timeout,

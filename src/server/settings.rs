@@ -58,6 +58,8 @@ pub struct Settings {
     /// For all shards together.
     pub file_cache_bytes: u64,
     pub disk_reserve_bytes: u64,
+    /// Whether TRUNCATE and DROP snapshot a table first.
+    pub auto_snapshot: bool,
     pub read_request_timeout: Duration,
     pub range_request_timeout: Duration,
     pub write_request_timeout: Duration,
@@ -93,6 +95,7 @@ impl Default for Settings {
             memtable_bytes: 1024 * MIB,
             file_cache_bytes: 512 * MIB,
             disk_reserve_bytes: 256 * MIB,
+            auto_snapshot: true,
             read_request_timeout: Duration::from_secs(5),
             range_request_timeout: Duration::from_secs(10),
             write_request_timeout: Duration::from_secs(2),
@@ -124,7 +127,7 @@ const IGNORED: &[&str] = &[
     "authenticator",
     "authorizer",
     "auto_hints_cleanup_enabled",
-    "auto_snapshot",
+    "auto_snapshot_ttl",
     "back_pressure_enabled",
     "batchlog_replay_throttle",
     "broadcast_rpc_address",
@@ -224,6 +227,7 @@ const IGNORED: &[&str] = &[
 /// The settings this server has.
 pub const KEYS: &[&str] = &[
     "admin_port",
+    "auto_snapshot",
     "batch_size_fail_threshold",
     "batch_size_warn_threshold",
     "cluster_name",
@@ -312,6 +316,7 @@ impl Settings {
     fn assign(&mut self, key: &str, value: &Value) -> Result<(), String> {
         match key {
             "admin_port" => self.admin_port = number(value, 0, 65_535)?,
+            "auto_snapshot" => self.auto_snapshot = boolean(value)?,
             "batch_size_fail_threshold" => self.batch_size_fail_bytes = units::bytes(&text(value)?)?,
             "batch_size_warn_threshold" => self.batch_size_warn_bytes = units::bytes(&text(value)?)?,
             "cluster_name" => self.cluster_name = text(value)?,
@@ -458,7 +463,7 @@ mod tests {
         let (settings, warnings) = read(concat!(
             "cluster_name: Troy\ncommitlog_sync: batch\ncommitlog_segment_size: 8MiB\n",
             "read_request_timeout: 1500ms\ndata_file_directories: [/var/lib/helenus]\n",
-            "native_transport_max_concurrent_connections: -1\nkey_cache_size: 0MiB\n",
+            "native_transport_max_concurrent_connections: -1\nkey_cache_size: 0MiB\nauto_snapshot: false\n",
         ))
         .expect("valid");
         assert_eq!(settings.cluster_name, "Troy");
@@ -467,6 +472,7 @@ mod tests {
         assert_eq!(settings.read_request_timeout, Duration::from_millis(1500));
         assert_eq!(settings.data_dir, Path::new("/var/lib/helenus"));
         assert_eq!(settings.native_transport_max_concurrent_connections, u64::MAX);
+        assert!(!settings.auto_snapshot && Settings::default().auto_snapshot);
         assert_eq!(warnings, ["h.yaml:7: `key_cache_size` has no effect in Helenus and is ignored"]);
     }
 

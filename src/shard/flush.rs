@@ -49,6 +49,11 @@ impl Shard {
     pub(super) async fn flush_table(&self, store: &Rc<TableStore>) -> Result<(), ShardError> {
         let _turn = store.turn.acquire(1).await;
         self.freeze(store);
+        self.flush_all_frozen(store).await
+    }
+
+    /// Makes SSTables of what takes no more writes. The caller has the table's turn.
+    pub(super) async fn flush_all_frozen(&self, store: &TableStore) -> Result<(), ShardError> {
         loop {
             let next = store.flushing.borrow().first().cloned();
             match next {
@@ -58,19 +63,21 @@ impl Shard {
         }
     }
 
-    /// Puts a fresh memtable in the place of the active one, unless that is empty.
-    pub(super) fn freeze(&self, store: &TableStore) {
+    /// Puts a fresh memtable in the place of the active one, unless that is empty. Every record of the table before the
+    /// position that it gives is in what takes no more writes.
+    pub(super) fn freeze(&self, store: &TableStore) -> LogPosition {
         let until = self.log_position();
         if store.active.borrow().is_empty() {
             if store.flushing.borrow().is_empty() {
                 self.mark_flushed(store.id(), store.flushed_to.get(), until);
             }
-            return;
+            return until;
         }
         let fresh = Memtable::new(store.table(), store.pool.clone());
         self.memory.resize(0, fresh.bytes_allocated() as u64);
         let full = std::mem::replace(&mut *store.active.borrow_mut(), fresh);
         store.flushing.borrow_mut().push(Frozen { memtable: Rc::new(full), until });
+        until
     }
 
     async fn flush_frozen(&self, store: &TableStore, frozen: &Frozen) -> Result<(), ShardError> {

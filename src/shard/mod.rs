@@ -48,6 +48,7 @@ pub use error::{ReadError, ShardError, WriteError};
 pub use open::create_manifests;
 pub use recover::{LogStreams, Recovered, Recovery, remove_old_streams};
 pub use report::TableReport;
+pub use snapshot::AutoSnapshot;
 pub use tables::TableStore;
 pub use write::{Applied, ExpectedBatch, Intent, Write};
 
@@ -67,6 +68,8 @@ pub struct ShardConfig {
     pub disk_reserve_bytes: u64,
     /// The largest mutation or batch: half a commit log segment.
     pub mutation_bytes_max: usize,
+    /// Whether TRUNCATE and DROP snapshot a table first, if the table allows it.
+    pub auto_snapshot: bool,
     /// Whether compactions start by themselves.
     pub compact: bool,
     pub planted: Planted,

@@ -1,34 +1,73 @@
-//! Snapshots: hard links to a table's SSTables, after a flush, under `snapshots/TAG/KEYSPACE/TABLE-ID`.
+//! Snapshots: hard links to a table's SSTables, after a flush, under `snapshots/TAG/KEYSPACE/TABLE-ID`. A table that
+//! holds nothing leaves no trace in one.
+//!
+//! TRUNCATE and DROP take one first, where `auto_snapshot` and the table's `allow_auto_snapshot` say so, under Cassandra's
+//! names: `truncated-MILLIS-TABLE` and `dropped-MILLIS-TABLE`.
 
 use std::path::{Path, PathBuf};
 
 use crate::base::ids::TableId;
 use crate::schema::Table;
+use crate::shard::tables::TableStore;
 use crate::shard::{Shard, ShardError};
+
+/// What takes a snapshot without being told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoSnapshot {
+    Truncate,
+    Drop,
+}
 
 impl Shard {
     /// Links what these tables hold now. A tag that exists already gains this shard's files.
     pub async fn snapshot(&self, tag: &str, tables: &[TableId]) -> Result<(), ShardError> {
         check_tag(tag)?;
-        self.flush(Some(tables)).await?;
         for store in self.chosen(Some(tables)) {
-            let table = store.table();
-            let dir = self.snapshot_dir(tag, &table);
-            let sstables = store.sstables();
-            if sstables.is_empty() {
-                continue;
+            // In turn with compactions: none removes a file of which the link is still to be made.
+            let _turn = store.turn.acquire(1).await;
+            self.freeze(&store);
+            self.flush_all_frozen(&store).await?;
+            if !store.dropped.get() {
+                self.link_sstables(tag, &store).await?;
             }
-            self.io.create_dir_all(&dir).await?;
-            for reader in sstables.iter() {
-                let name = reader.path().file_name().unwrap_or_default();
-                let link = dir.join(name);
-                if !self.io.exists(&link).await? {
-                    self.io.hard_link(reader.path(), &link).await?;
-                }
-            }
-            self.io.sync_dir(&dir).await?;
         }
         Ok(())
+    }
+
+    /// Links a table's SSTables, those that are not linked yet; durable when it returns. The caller has the table's turn.
+    pub(super) async fn link_sstables(&self, tag: &str, store: &TableStore) -> Result<(), ShardError> {
+        let dir = self.snapshot_dir(tag, &store.table());
+        let sstables = store.sstables();
+        let mut linked = false;
+        for reader in sstables.iter() {
+            let link = dir.join(reader.path().file_name().unwrap_or_default());
+            if self.io.exists(&link).await? {
+                continue;
+            }
+            if !linked {
+                self.io.create_dir_all(&dir).await?;
+            }
+            self.io.hard_link(reader.path(), &link).await?;
+            linked = true;
+        }
+        if linked {
+            for dir in dir.ancestors().take_while(|dir| dir.starts_with(&self.config.snapshots_dir)) {
+                self.io.sync_dir(dir).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tag of the snapshot that `taker` takes of a table now; `None` where it takes none.
+    pub fn auto_snapshot_tag(&self, taker: AutoSnapshot, table: &Table) -> Option<String> {
+        if !self.config.auto_snapshot || !table.options.allow_auto_snapshot {
+            return None;
+        }
+        let prefix = match taker {
+            AutoSnapshot::Truncate => "truncated",
+            AutoSnapshot::Drop => "dropped",
+        };
+        Some(format!("{prefix}-{}-{}", self.io.wall_us().div_euclid(1_000), table.name))
     }
 
     fn snapshot_dir(&self, tag: &str, table: &Table) -> PathBuf {
@@ -95,7 +134,85 @@ fn check_tag(tag: &str) -> Result<(), ShardError> {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+    use crate::io::sim::{Faults, Simulation};
+    use crate::shard::tests::{TABLE, config, fill, start, table};
+
+    #[test]
+    fn a_snapshot_outlives_the_table() {
+        let sim = Simulation::new(5, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let shard = start(io.clone()).await;
+            fill(&shard, 0..2).await;
+            shard.snapshot("before", &[TABLE]).await.expect("linked");
+            shard.truncate(TABLE, None).await.expect("truncated");
+            let dir = config().snapshots_dir.join("before/ks").join(format!("t-{}", "09".repeat(16)));
+            assert_eq!(io.list_dir(&dir).await.expect("there").len(), 1);
+            shard.clear_snapshot(Some("before"), None).await.expect("cleared");
+            assert!(!io.exists(&config().snapshots_dir.join("before")).await.expect("no fault"));
+        })
+        .expect("runs");
+    }
+
+    #[test]
+    fn a_snapshot_is_durable_and_a_table_without_data_leaves_no_trace() {
+        let sim = Simulation::new(6, Faults::NONE);
+        let dir = |tag: &str| config().snapshots_dir.join(tag).join("ks").join(format!("t-{}", "09".repeat(16)));
+        let ran = sim.run_on_node(|io| async move {
+            let shard = start(io.clone()).await;
+            shard.snapshot("none", &[TABLE]).await.expect("nothing to link");
+            assert!(!io.exists(&config().snapshots_dir.join("none")).await.expect("no fault"));
+            for round in 1..4 {
+                fill(&shard, 0..2).await;
+                shard.snapshot("same", &[TABLE]).await.expect("linked");
+                assert_eq!(io.list_dir(&dir("same")).await.expect("there").len(), round);
+            }
+        });
+        ran.expect("runs");
+        sim.crash();
+        let ran =
+            sim.run_on_node(|io| async move { assert_eq!(io.list_dir(&dir("same")).await.expect("there").len(), 3) });
+        ran.expect("runs");
+    }
+
+    /// A compaction that ends while a snapshot is taken leaves it whole: all that was written is in its files.
+    #[test]
+    fn a_snapshot_beside_a_compaction_is_whole() {
+        for seed in 0..20 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            let ran = sim.run_on_node(|io| async move {
+                let shard = start(io).await;
+                for at in 0..3 {
+                    fill(&shard, at..at + 1).await;
+                    shard.flush(None).await.expect("flushed");
+                }
+                let shard: Rc<Shard> = shard;
+                let (compacted, linked) =
+                    futures_util::future::join(shard.compact(None), shard.snapshot("s", &[TABLE])).await;
+                compacted.expect("compacted");
+                linked.expect("linked");
+            });
+            ran.expect("runs");
+        }
+    }
+
+    #[test]
+    fn tags_are_cassandras_and_the_table_may_decline() {
+        let sim = Simulation::new(7, Faults::NONE);
+        let ran = sim.run_on_node(|io| async move {
+            let shard = start(io.clone()).await;
+            let millis = io.wall_us() / 1_000;
+            let mut table = table();
+            let tag = |taker, table: &Table| shard.auto_snapshot_tag(taker, table);
+            assert_eq!(tag(AutoSnapshot::Truncate, &table), Some(format!("truncated-{millis}-t")));
+            assert_eq!(tag(AutoSnapshot::Drop, &table), Some(format!("dropped-{millis}-t")));
+            table.options.allow_auto_snapshot = false;
+            assert_eq!(tag(AutoSnapshot::Drop, &table), None);
+        });
+        ran.expect("runs");
+    }
 
     #[test]
     fn a_tag_stays_within_the_directory() {

@@ -42,12 +42,24 @@ impl Server {
         Server { child, directory, cql, admin }
     }
 
+    /// What `nodetool` does: a request to the admin endpoint. The body of its answer.
+    pub fn operate(&self, method: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: helenus\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {answer}");
+        body.to_owned()
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
     /// The sum over all shards of a metric.
     pub fn metric(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(self.admin).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: helenus\r\nConnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        let text = self.operate("GET", "/metrics");
         let samples = text.lines().filter(|line| line.split('{').next() == Some(name));
         samples.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }

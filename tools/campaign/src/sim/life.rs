@@ -116,6 +116,7 @@ pub fn config(mode: SyncMode, segment_bytes: u32, planted: Planted) -> NodeConfi
         memtable_bytes: 64 << 20,
         cache_bytes: 1 << 20,
         disk_reserve_bytes: 0,
+        auto_snapshot: true,
         compact: true,
         timeouts: Timeouts {
             read: patience,
