@@ -2,23 +2,38 @@
 //! and the old slabs go back to the pool.
 //!
 //! The old memtable takes no more writes and is read beside the new one until the last step; rows that are in both then
-//! reconcile with themselves. What deletions cover stays behind.
+//! reconcile with themselves. What deletions cover stays behind. A row moves whole; all else can stop anywhere.
+
+use std::cell::Cell;
 
 use crate::base::ids::Token;
+use crate::memtable::arena::Ref;
 use crate::memtable::partitions::PartitionBound;
 use crate::memtable::record::{partition, range, row};
-use crate::memtable::{Memtable, PartitionRef, apply, tree};
-use crate::mutation::cursor::{Fragment, PartitionCursor};
+use crate::memtable::{Memtable, MemtableCursor, PartitionRef, apply, ranges};
+use crate::mutation::cursor::{Fragment, PartitionCursor, PartitionStart, ReadStop};
 use crate::mutation::entry::Entry;
 use crate::mutation::merge::Merge;
 use crate::mutation::read::{OwnedPosition, Slice};
 use crate::mutation::row::Row;
+use crate::schema::Position;
+
+/// How many partitions, rows and ends of ranges one step looks at, moved or left behind.
+const STEP_VISITS_MAX: usize = 1_024;
 
 /// How far an evacuation has come.
 #[derive(Debug, Default)]
 pub struct Evacuation {
-    /// The partition being moved or moved last, and the last of its rows that has been (`None`: all).
-    at: Option<(Token, Vec<u8>, Option<Vec<u8>>)>,
+    /// The partition being moved or moved last, and what of it is still to be moved.
+    at: Option<(Token, Vec<u8>, Option<Rest>)>,
+}
+
+/// What of a partition is still to be moved: from this position on.
+#[derive(Debug)]
+enum Rest {
+    /// Its deleted ranges, and then all its rows.
+    Ranges(OwnedPosition),
+    Rows(OwnedPosition),
 }
 
 impl Evacuation {
@@ -30,22 +45,22 @@ impl Evacuation {
     /// and the timestamps of `from` from the first step on.
     pub fn step(&mut self, from: &Memtable, into: &mut Memtable, budget_bytes: usize) -> bool {
         inherit(from, into);
-        let until = into.arena.live_bytes() + budget_bytes;
-        loop {
-            let bound = match &self.at {
-                None => PartitionBound::Start,
-                Some((token, key, None)) => PartitionBound::After(*token, key),
-                Some((token, key, Some(_))) => PartitionBound::At(*token, key),
-            };
-            let Some(next) = from.first_partition(bound) else { return true };
-            let resume = self.at.take().and_then(|(_, _, after)| after);
-            let stopped_after = move_partition(next, resume, into, until);
-            let is_over = stopped_after.is_some() || into.arena.live_bytes() >= until;
-            self.at = Some((next.token(), next.key().to_vec(), stopped_after));
-            if is_over {
+        let (place, mut rest) = self.at.take().map_or((None, None), |(token, key, rest)| (Some((token, key)), rest));
+        let bound = match &place {
+            None => PartitionBound::Start,
+            Some((token, key)) if rest.is_none() => PartitionBound::After(*token, key),
+            Some((token, key)) => PartitionBound::At(*token, key),
+        };
+        let until_bytes = into.arena.live_bytes() + budget_bytes;
+        let mut step = Step { into, target: Ref::NULL, until_bytes, visits_left: STEP_VISITS_MAX };
+        for next in from.partitions_from(bound) {
+            rest = step.partition(next, rest);
+            if rest.is_some() || step.is_over() {
+                self.at = Some((next.token(), next.key().to_vec(), rest));
                 return false;
             }
         }
+        true
     }
 }
 
@@ -58,52 +73,126 @@ fn inherit(from: &Memtable, into: &mut Memtable) {
     stats.log_max = stats.log_max.max(from.stats.log_max);
 }
 
-/// Moves a partition's rows after `resume` until `into` has `until` live bytes. The row after which it stopped, `None`
-/// where all is moved.
-fn move_partition(
-    moved: PartitionRef<'_>,
-    resume: Option<Vec<u8>>,
-    into: &mut Memtable,
-    until: usize,
-) -> Option<Vec<u8>> {
-    let target = into.partitions.find_or_create(&mut into.arena, moved.token(), moved.key());
-    let mut put = |entries: &mut dyn Iterator<Item = Entry<'_>>| {
-        into.stats.rows += apply::apply(&mut into.arena, into.table.clustering_order(), target, entries) as u64;
-        into.arena.live_bytes() >= until
-    };
-    if resume.is_none() {
-        move_head(moved, &mut put);
-    }
-    let start = resume.map_or(OwnedPosition::start(), |prefix| OwnedPosition { prefix, weight: 1 });
-    let slices = [Slice { start, end: OwnedPosition::end() }];
-    let mut rows = Merge::new(moved.memtable.table.clustering_order(), false, [moved.cursor(&slices, false)]);
-    while let Some(fragment) = rows.next().expect("a memtable's cursor neither misses nor finds damage") {
-        if let Fragment::Row(row) = fragment
-            && put(&mut entries_of(Entry::Row { clustering: row.clustering }, &row))
-        {
-            return Some(row.clustering.to_vec());
-        }
-    }
-    None
+/// One step under way.
+struct Step<'t> {
+    into: &'t mut Memtable,
+    /// The partition that is moved, in `into`.
+    target: Ref,
+    /// The step ends when `into` has so many live bytes.
+    until_bytes: usize,
+    visits_left: usize,
 }
 
-/// Moves the partition's deletion, its deleted ranges and its static row.
-fn move_head(moved: PartitionRef<'_>, put: &mut impl FnMut(&mut dyn Iterator<Item = Entry<'_>>) -> bool) {
-    let (arena, at) = (&moved.memtable.arena, moved.at);
-    let deletion = partition::deletion(arena, at);
-    if !deletion.is_live() {
-        put(&mut std::iter::once(Entry::PartitionDeletion(deletion)));
+impl Step<'_> {
+    fn is_over(&self) -> bool {
+        self.visits_left == 0 || self.into.arena.live_bytes() >= self.until_bytes
     }
-    let mut path = tree::seek(arena, arena.get_ref(at, partition::RANGES), |_| false);
-    while let Some(element) = path.element(arena) {
-        let range::Range { start, end, deletion } = range::read(arena, element);
-        put(&mut std::iter::once(Entry::RangeTombstone { start, end, deletion }));
-        path.step(arena);
+
+    fn visit(&mut self) {
+        self.visits_left = self.visits_left.saturating_sub(1);
     }
-    let static_row = arena.get_ref(at, partition::STATIC_ROW);
-    if !static_row.is_null() {
-        put(&mut entries_of(Entry::StaticRow, &row::read(arena, static_row)));
+
+    /// Moves a partition, or the rest of one. What is still left of it where the step is over.
+    fn partition(&mut self, moved: PartitionRef<'_>, rest: Option<Rest>) -> Option<Rest> {
+        self.visit();
+        self.target = self.into.partitions.find_or_create(&mut self.into.arena, moved.token(), moved.key());
+        let ranges_from = match rest {
+            Some(Rest::Rows(start)) => return self.rows(moved, start),
+            Some(Rest::Ranges(start)) => start,
+            None => {
+                self.head(moved);
+                OwnedPosition::start()
+            }
+        };
+        self.ranges(moved, &ranges_from).or_else(|| self.rows(moved, OwnedPosition::start()))
     }
+
+    /// Moves the partition's deletion and its static row.
+    fn head(&mut self, moved: PartitionRef<'_>) {
+        let (arena, at) = (&moved.memtable.arena, moved.at);
+        let deletion = partition::deletion(arena, at);
+        if !deletion.is_live() {
+            self.put(std::iter::once(Entry::PartitionDeletion(deletion)));
+        }
+        let static_row = arena.get_ref(at, partition::STATIC_ROW);
+        if !static_row.is_null() {
+            self.put(entries_of(Entry::StaticRow, &row::read(arena, static_row)));
+        }
+    }
+
+    /// Moves the deleted ranges that end behind `start`.
+    fn ranges(&mut self, moved: PartitionRef<'_>, start: &OwnedPosition) -> Option<Rest> {
+        let (arena, order) = (&moved.memtable.arena, moved.memtable.table.clustering_order());
+        let mut path = ranges::seek(arena, order, arena.get_ref(moved.at, partition::RANGES), start.borrow());
+        while let Some(element) = path.element(arena) {
+            let range::Range { start, end, deletion } = range::read(arena, element);
+            self.visit();
+            self.put(std::iter::once(Entry::RangeTombstone { start, end, deletion }));
+            if self.is_over() {
+                return Some(Rest::Ranges(own(end)));
+            }
+            path.step(arena);
+        }
+        None
+    }
+
+    /// Moves the rows from `start` on.
+    fn rows(&mut self, moved: PartitionRef<'_>, start: OwnedPosition) -> Option<Rest> {
+        let slices = [Slice { start, end: OwnedPosition::end() }];
+        let (visits_left, last) = (Cell::new(self.visits_left), Cell::new(None));
+        let cursor = Metered { cursor: moved.cursor(&slices, false), visits_left: &visits_left, last: &last };
+        let mut rows = Merge::new(moved.memtable.table.clustering_order(), false, [cursor]);
+        let rest = loop {
+            match rows.next() {
+                Ok(Some(Fragment::Row(row))) => {
+                    self.put(entries_of(Entry::Row { clustering: row.clustering }, &row));
+                    if self.is_over() {
+                        break Some(OwnedPosition { prefix: row.clustering.to_vec(), weight: 1 });
+                    }
+                }
+                Ok(Some(Fragment::Change(_))) => {}
+                Ok(None) => break None,
+                Err(ReadStop::Corrupt(what)) => unreachable!("a memtable's cursor finds no damage: {what}"),
+                // The merge had read `last` and not given it out.
+                Err(ReadStop::Miss) => break Some(last.get().map_or_else(|| slices[0].start.clone(), own)),
+            }
+        };
+        self.visits_left = visits_left.get();
+        rest.map(Rest::Rows)
+    }
+
+    fn put<'e>(&mut self, entries: impl Iterator<Item = Entry<'e>>) {
+        let into = &mut *self.into;
+        into.stats.rows += apply::apply(&mut into.arena, into.table.clustering_order(), self.target, entries) as u64;
+    }
+}
+
+/// A cursor that stops when the step has no visits left, as one does that misses a block.
+struct Metered<'a, 's> {
+    cursor: MemtableCursor<'a>,
+    visits_left: &'s Cell<usize>,
+    /// Where its last fragment stands.
+    last: &'s Cell<Option<Position<'a>>>,
+}
+
+impl<'a> PartitionCursor<'a> for Metered<'a, '_> {
+    fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
+        self.cursor.start()
+    }
+
+    fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
+        let left = self.visits_left.get().checked_sub(1).ok_or(ReadStop::Miss)?;
+        self.visits_left.set(left);
+        let next = self.cursor.next()?;
+        if let Some(fragment) = &next {
+            self.last.set(Some(fragment.position()));
+        }
+        Ok(next)
+    }
+}
+
+fn own(position: Position<'_>) -> OwnedPosition {
+    OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight }
 }
 
 /// A row as the entries that write it, `begin` first.

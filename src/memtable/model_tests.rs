@@ -231,6 +231,37 @@ fn an_evacuation_frees_what_is_dead() {
     assert!(new.bytes_live() + new.bytes_dead() < old.bytes_live() + old.bytes_dead());
 }
 
+/// What is left behind takes time as well: a step over rows and ranges that a deletion covers, or over many ranges, ends
+/// though it moves little or nothing.
+#[test]
+fn a_step_is_bounded_in_what_it_passes() {
+    let row = |memtable: &mut Memtable, n: i32| {
+        let key = prefix(&[n, 0]);
+        apply(memtable, &mutation(|m| m.row(&key).cell(ColumnId(1), None, Stamp::At(5), None, b"v")));
+    };
+    let range = |memtable: &mut Memtable, from: i32, to: i32, timestamp| {
+        let (from, to) = (prefix(&[from]), prefix(&[to]));
+        let (start, end) = (Position::before(&from), Position::after(&to));
+        apply(memtable, &mutation(|m| m.range_tombstone(start, end, Stamp::At(timestamp), 0)));
+    };
+    let mut covered = memtable();
+    (0..10_000).for_each(|n| row(&mut covered, n));
+    range(&mut covered, 10, 9_989, 6);
+    let mut ranges = memtable();
+    (0..10_000).filter(|n| n % 100 == 7).for_each(|n| row(&mut ranges, n));
+    (0..10_000).for_each(|n| range(&mut ranges, n, n, 4 + i64::from(n % 2)));
+    for old in [covered, ranges] {
+        let (mut new, mut evacuation, mut steps) = (memtable(), Evacuation::new(), 1);
+        while !evacuation.step(&old, &mut new, usize::MAX / 2) {
+            steps += 1;
+            assert!(steps < 100, "it does not come to an end");
+        }
+        assert!(steps >= 10, "{steps} steps");
+        let slices = [Slice::all()];
+        assert_eq!(read(&[&new], &slices, false), read(&[&old], &slices, false));
+    }
+}
+
 #[test]
 fn numbers_are_kept() {
     let mut memtable = memtable();

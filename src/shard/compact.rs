@@ -7,6 +7,7 @@ use crate::base::ids::{TableId, TimestampMicros, Token};
 use crate::compaction::{Job, Outcome, PurgeGate, all, compact, of_option, oldest_in, size_tiered};
 use crate::shard::flush::sstable_error;
 use crate::shard::manifest::{LiveSstable, TokenSpan};
+use crate::shard::report::add;
 use crate::shard::tables::{SstableSet, TableStore, bump};
 use crate::shard::{Shard, ShardError};
 use crate::sstable::{Reader, SSTableError, SSTableId, SSTableInfo};
@@ -174,7 +175,7 @@ impl Shard {
         store.switch_sstables(reader, |reader| inputs.iter().any(|input| input.id() == reader.id()));
         drop(turn);
         bump(&store.counts.compactions);
-        self.counts.compacted_bytes.set(self.counts.compacted_bytes.get() + outcome.input_bytes);
+        add(&self.counts.compacted_bytes, outcome.input_bytes);
         self.compaction_wanted.notify_all();
         self.remove_files(inputs).await
     }

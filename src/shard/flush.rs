@@ -22,6 +22,12 @@ pub struct Frozen {
     pub until: LogPosition,
 }
 
+/// What makes room in memory, or in the log.
+enum Relief {
+    Flush(Rc<TableStore>),
+    Evacuate(Rc<TableStore>),
+}
+
 /// How long a flush that failed waits before the next try.
 const RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -163,26 +169,32 @@ impl Shard {
         Ok(self.io.sync_dir(&self.config.sstables_dir).await?)
     }
 
-    /// Flushes when memory or the log asks for it. One task a shard runs it.
+    /// Makes room when memory or the log asks for it. One task a shard runs it.
     pub async fn run_flushes(self: Rc<Self>) {
         loop {
-            let Some(store) = self.next_to_flush() else {
-                self.memory.wait_for_pressure().await;
-                continue;
-            };
-            if let Err(error) = self.flush_table(&store).await {
-                tracing::error!(shard = self.io.shard_id().0, %error, "a flush failed; it is tried again");
-                self.io.sleep(RETRY_AFTER).await;
+            match self.next_relief() {
+                None => {
+                    self.memory.wait_for_pressure().await;
+                    continue;
+                }
+                Some(Relief::Evacuate(store)) => self.evacuate(&store).await,
+                Some(Relief::Flush(store)) => {
+                    if let Err(error) = self.flush_table(&store).await {
+                        tracing::error!(shard = self.io.shard_id().0, %error, "a flush failed; it is tried again");
+                        self.io.sleep(RETRY_AFTER).await;
+                    }
+                }
             }
             self.io.yield_now().await;
         }
     }
 
-    /// The table to flush now, if any: what pins the oldest log segment under log pressure, else the largest.
-    fn next_to_flush(&self) -> Option<Rc<TableStore>> {
+    /// What makes room now, if any is wanted. Under log pressure the table that pins the oldest segment is flushed: moved
+    /// within memory it would pin it still. Where memory is short it is the largest table's turn.
+    fn next_relief(&self) -> Option<Relief> {
         for (table, _) in self.log().pressure() {
             match self.store(table) {
-                Some(store) => return Some(store),
+                Some(store) => return Some(Relief::Flush(store)),
                 None => self.log().forget_table(table),
             }
         }
@@ -190,7 +202,9 @@ impl Shard {
             return None;
         }
         let stores = self.chosen(None);
-        stores.into_iter().filter(|store| !store.active().is_empty()).max_by_key(|store| store.memtable_bytes())
+        let filled = stores.into_iter().filter(|store| !store.active().is_empty());
+        let largest = filled.max_by_key(|store| store.memtable_bytes())?;
+        Some(if self.wants_evacuation(&largest) { Relief::Evacuate(largest) } else { Relief::Flush(largest) })
     }
 
     /// Starts the shard's own tasks.

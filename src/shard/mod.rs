@@ -8,6 +8,7 @@ mod compact;
 mod disk;
 mod envelope;
 mod error;
+mod evacuate;
 mod filter;
 mod flush;
 pub mod manifest;

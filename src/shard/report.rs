@@ -9,8 +9,15 @@ use crate::shard::Shard;
 pub struct Counts {
     pub compacted_bytes: Cell<u64>,
     pub compactions_failed: Cell<u64>,
+    pub evacuations: Cell<u64>,
+    pub evacuated_bytes: Cell<u64>,
     pub replayed_records: Cell<u64>,
     pub skipped_records: Cell<u64>,
+}
+
+/// Adds to a counter.
+pub fn add(counter: &Cell<u64>, more: u64) {
+    counter.set(counter.get() + more);
 }
 
 /// One table's figures on one shard.
@@ -82,6 +89,8 @@ impl Shard {
             ("helenus_memtable_bytes", self.memory.used_bytes()),
             ("helenus_memtable_limit_bytes", self.memory.limit_bytes()),
             ("helenus_writes_waited_for_memory_total", self.memory.waited()),
+            ("helenus_memtable_evacuations_total", self.counts.evacuations.get()),
+            ("helenus_memtable_evacuated_bytes_total", self.counts.evacuated_bytes.get()),
             ("helenus_block_cache_hits_total", cache.hits),
             ("helenus_block_cache_misses_total", cache.misses),
             ("helenus_block_cache_bytes", cache.bytes as u64),

@@ -127,7 +127,7 @@ fn delete(k: i32, now_s: i64) -> Vec<u8> {
 pub(super) async fn write(shard: &Shard, mutations: Vec<Vec<u8>>) {
     let mut write = Write { mutations, ..Write::default() };
     shard.admit(&write, u64::MAX).await.expect("admitted");
-    let applied = shard.apply(&mut write).expect("applied");
+    let applied = shard.when_room(|| shard.apply(&mut write)).await.expect("applied");
     shard.acknowledged(applied).await.expect("acknowledged");
 }
 
