@@ -61,7 +61,7 @@ fn total(node: &Node) -> u64 {
 #[test]
 fn connections_beyond_the_limit_are_closed_and_others_go_on() {
     let node = Node::start(2, Limits { connections_max: 5, ..Limits::default() });
-    let connect = |at: u16| if at % 2 == 0 { node.connect(V4) } else { node.connect_to_shard_aware(V4) };
+    let connect = |at: u16| if at.is_multiple_of(2) { node.connect(V4) } else { node.connect_to_shard_aware(V4) };
     let mut served = Vec::new();
     for at in 0..5 {
         let mut client = connect(at);
