@@ -3,10 +3,12 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use helenus::base::ids::ShardId;
 use helenus::base::plants::Planted;
 use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
@@ -59,9 +61,16 @@ impl Node {
         (0..self.shards).map(ask).collect()
     }
 
-    /// Runs what a client does to its end.
+    /// Runs what a client does to its end, which comes within ten minutes of the node's time.
     pub fn run<F: Future + 'static>(&self, task: F) -> F::Output {
-        self.sim.run_client(task).unwrap()
+        let late = self.sim.client_io().sleep(Duration::from_secs(600));
+        let bounded = async move {
+            match select(pin!(task), pin!(late)).await {
+                Either::Left((output, _)) => output,
+                Either::Right(_) => panic!("the client waits for ever"),
+            }
+        };
+        self.sim.run_client(bounded).unwrap()
     }
 
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
