@@ -17,8 +17,8 @@ const KEYSPACE: &str = "keyspace";
 const TYPE: &str = "type";
 const TABLE: &str = "table";
 
-/// Every kind there is: the partitions of the stored schema.
-pub const KINDS: [&str; 3] = [KEYSPACE, TYPE, TABLE];
+/// A partition beside the definitions: which rows of `system_schema` are written, and need not be at the next start.
+pub const ROWS_KIND: &str = "rows";
 
 /// What these changes write. A dropped keyspace takes its types and tables, as they were `before`, along.
 pub fn rows_of(before: &Schema, ops: &[SchemaOp]) -> Vec<StoredRow> {

@@ -198,6 +198,14 @@ fn own_stream(io: &Io, root: &Root) -> Result<crate::base::ids::StreamId, BootEr
 
 /// The changes that make the users' part of the schema.
 async fn stored_schema(shard: &Rc<Shard>, builtin: &Schema) -> Result<Vec<SchemaOp>, BootError> {
+    let rows = stored_rows(shard, builtin).await?;
+    let definitions = rows.iter().filter(|(kind, _)| kind != stored::ROWS_KIND.as_bytes());
+    stored::ops_of(definitions.map(|(_, definition)| &**definition))
+        .map_err(|error| BootError::Schema(error.to_string()))
+}
+
+/// Kind and definition of every row of the stored schema.
+async fn stored_rows(shard: &Rc<Shard>, builtin: &Schema) -> Result<Vec<(Vec<u8>, Vec<u8>)>, BootError> {
     let table = builtin
         .table("system", system::STORED_SCHEMA)
         .ok_or_else(|| BootError::Schema("its table is not among the system tables".into()))?;
@@ -215,14 +223,16 @@ async fn stored_schema(shard: &Rc<Shard>, builtin: &Schema) -> Result<Vec<Schema
         resume: None,
     };
     let page = shard.read(&command, u64::MAX).await.map_err(|error| BootError::Schema(error.to_string()))?;
-    let mut definitions = Vec::new();
+    let (mut rows, mut kind) = (Vec::new(), Vec::new());
     let mut view = PageView::new(&page.bytes);
     while let Some(item) = view.next_item().map_err(|error| BootError::Schema(error.to_string()))? {
-        if let PageItem::Row(row) = item {
-            definitions.extend(row.cells.first().map(|cell| cell.value));
+        match item {
+            PageItem::Partition { key, .. } => kind = key.to_vec(),
+            PageItem::Static(_) => {}
+            PageItem::Row(row) => rows.extend(row.cells.first().map(|cell| (kind.clone(), cell.value.to_vec()))),
         }
     }
-    stored::ops_of(definitions).map_err(|error| BootError::Schema(error.to_string()))
+    Ok(rows)
 }
 
 /// A schema change whose record had reached the log, while its tables were not flushed yet, was not loaded but has been
@@ -358,7 +368,9 @@ async fn write_system_rows(
     router: &Rc<Router>,
 ) -> Result<(), BootError> {
     let local = local_info(config, root);
-    let rows = system_rows::of_boot(schema, &local, &router.context());
+    let stored = stored_rows(shard, schema).await?;
+    let mark = stored.iter().find(|(kind, _)| kind == stored::ROWS_KIND.as_bytes()).map(|(_, mark)| &**mark);
+    let rows = system_rows::of_boot(schema, mark, &local, &router.context());
     for mutation in rows {
         let mut write = Write { mutations: vec![mutation.bytes], ..Write::default() };
         let applied = shard.when_room(|| shard.apply(&mut write)).await;

@@ -8,7 +8,7 @@ mod local;
 mod writer;
 
 use crate::plan::{Context, PlannedMutation};
-use crate::schema::{Schema, SchemaOp, stored};
+use crate::schema::{Schema, SchemaOp, stored, system};
 use writer::Writer;
 
 pub use definitions::{schema_version, without_user_types};
@@ -41,10 +41,14 @@ pub fn of_change(before: &Schema, after: &Schema, ops: &[SchemaOp], context: &Co
     writer.finish()
 }
 
-/// All rows that a node shows of itself and of the whole schema, written anew at every start.
-pub fn of_boot(schema: &Schema, info: &LocalInfo, context: &Context) -> Vec<PlannedMutation> {
+/// All rows that a node shows of itself and of the whole schema, written anew at every start. Those of the system's own
+/// keyspaces are left out where `mark`, which an earlier start wrote behind them, says that they are there.
+pub fn of_boot(schema: &Schema, mark: Option<&[u8]>, info: &LocalInfo, context: &Context) -> Vec<PlannedMutation> {
     let mut writer = Writer::new(schema, context);
-    for keyspace in schema.keyspaces.values() {
+    let system_mark = definitions::system_rows_mark(schema);
+    let is_written = mark == Some(&system_mark);
+    let keyspaces = schema.keyspaces.values().filter(|keyspace| !(is_written && system::is_system(&keyspace.name)));
+    for keyspace in keyspaces {
         definitions::drop_keyspace(&mut writer, &keyspace.name);
         definitions::keyspace(&mut writer, keyspace);
         keyspace.types.values().for_each(|udt| definitions::user_type(&mut writer, udt));
@@ -52,6 +56,9 @@ pub fn of_boot(schema: &Schema, info: &LocalInfo, context: &Context) -> Vec<Plan
     }
     local::local_row(&mut writer, info);
     local::schema_version_row(&mut writer, schema);
+    if !is_written {
+        definitions::system_rows_mark_row(&mut writer, system_mark);
+    }
     writer.finish()
 }
 
