@@ -512,4 +512,27 @@ mod tests {
         sim.run_for(Duration::from_secs(1)).expect("runs");
         assert_eq!(sim.disk().len_bytes(p(LOG)), Some(0));
     }
+
+    /// Its files may be used for something else at the next start.
+    #[test]
+    fn no_write_that_was_under_way_lands_after_a_node_stopped_itself() {
+        let mut landed = BTreeSet::new();
+        for seed in 0..40 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            let stopped = sim.run_on_node(|io| async move {
+                let file = new_file(&io, LOG).await;
+                let (writer, stopper) = (io.clone(), io.clone());
+                io.spawn(TaskClass::Foreground, async move { drop(file.write_at(writer.buffer(4096), 0).await) });
+                stopper.yield_now().await;
+                stopper.fail_stop("for this test");
+                stopper.sleep(Duration::from_secs(1)).await;
+            });
+            assert!(matches!(stopped, Err(Halted::FailStop { .. })));
+            let at_stop = sim.disk().len_bytes(p(LOG));
+            sim.run_for(Duration::from_secs(1)).expect("runs");
+            assert_eq!(sim.disk().len_bytes(p(LOG)), at_stop, "seed {seed}");
+            landed.insert(at_stop);
+        }
+        assert_eq!(landed, BTreeSet::from([Some(0), Some(4096)]), "it had landed, or it never does");
+    }
 }

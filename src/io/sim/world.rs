@@ -137,7 +137,8 @@ impl World {
         self.boot.get()
     }
 
-    /// The node gave up: none of its tasks runs again, and nothing it still does has an effect.
+    /// The node gave up: none of its tasks runs again, and nothing it still does has an effect. Its writes under way end
+    /// with the turn: the kernel waits for a process's io_uring requests before it releases its files and their locks.
     pub fn fail_stop(&self, owner: Owner, reason: &str) {
         if self.is_alive(owner) && owner != Owner::Client {
             self.note(Kind::FailStop, u64::from(crc32c::crc32c(reason.as_bytes())), 0);
@@ -206,6 +207,9 @@ impl World {
             dropped.into_iter().for_each(|id| self.network.borrow_mut().drop_unadopted(id));
             if let Some(turn) = turn {
                 self.poll(turn);
+                if matches!(*self.halted.borrow(), Some(Halted::FailStop { .. })) {
+                    self.take_down(Down::Kill);
+                }
                 return Step::Ran;
             }
             if ended {
