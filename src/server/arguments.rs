@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Cores to pin shards to, such as 0-3,8 [default: those this process may use]
     #[arg(long, value_name = "LIST")]
     pub cpuset: Option<String>,
-    /// Pin nothing: for tests beside other work
+    /// Pin nothing and measure nothing of the device: for tests beside other work
     #[arg(long)]
     pub overprovisioned: bool,
     /// Any setting of the file; may be given more than once

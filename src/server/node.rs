@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use crate::router::Timeouts;
 use crate::router::message::{Message, Reply, Request};
 use crate::server::boot::{BootError, NodeConfig, boot};
 use crate::server::settings::{CommitFailurePolicy, CommitlogSync, Settings};
+use crate::shard::device::Device;
 use crate::shard::root::{COMMITLOG_DIR, LOCK_FILE, ROOT_FILE, SNAPSHOTS_DIR, SSTABLES_DIR};
 
 /// How long connections may take to be answered once the process is told to stop.
@@ -154,7 +155,10 @@ fn start_shards(settings: &Settings, shards: u16, say: Sender<Said>) -> Result<R
 async fn serve(io: Io, mesh: Mesh<Message>, settings: Settings, say: Sender<Said>) {
     // The main thread outlives the shards; a send fails only where it has given up already.
     let tell = move |said| drop(say.send(said));
-    let booted = match boot(io.clone(), mesh, &node_config(&settings)).await {
+    let mut config = node_config(&settings);
+    let device = if settings.overprovisioned { None } else { Device::load(&io, &settings.data_dir).await };
+    config.log.method = device.map_or(config.log.method, |device| device.sync_method());
+    let booted = match boot(io.clone(), mesh, &config).await {
         Ok(booted) => booted,
         Err(error) => return tell(Said::Failed(error.into())),
     };
@@ -177,7 +181,23 @@ async fn serve(io: Io, mesh: Mesh<Message>, settings: Settings, say: Sender<Said
         }
     }
     tell(Said::Serving);
+    if io.shard_id() == ShardId(0) && device.is_none() && !settings.overprovisioned {
+        io.spawn(TaskClass::Compaction, measure_device(io.clone(), settings.data_dir.clone()));
+    }
     booted.router.closed().await;
+}
+
+/// Measures the device of a directory in which that was not done yet. The next start goes by it.
+async fn measure_device(io: Io, dir: PathBuf) {
+    match Device::measure(&io, &dir).await {
+        Ok(device) => tracing::info!(
+            write_then_sync_us = device.write_then_sync_us,
+            synced_write_us = device.synced_write_us,
+            next_start = ?device.sync_method(),
+            "the device is measured"
+        ),
+        Err(error) => tracing::warn!(%error, "the device could not be measured; the next start tries again"),
+    }
 }
 
 /// Waits until every shard serves and shard 0 listens.
@@ -317,8 +337,6 @@ fn admin_info(settings: &Settings, shards: u16, ports: Ports) -> admin::Info {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn directory(name: &str) -> PathBuf {

@@ -5,6 +5,7 @@
 
 mod clock;
 mod compact;
+pub mod device;
 mod disk;
 mod envelope;
 mod error;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use super::device::{DEVICE_FILE, PROBE_FILE};
 use super::envelope::{self, BodyReader, BodyWriter, FileKind, FrameError, NEW_SUFFIX};
 use super::manifest::is_manifest_file_name;
 use crate::base::ids::{ShardId, StreamId};
@@ -258,8 +259,8 @@ fn decode_streams(body: &mut BodyReader<'_>) -> Result<Vec<LogStream>, FrameErro
 
 fn is_known_name(name: &str) -> bool {
     let plain = name.strip_suffix(NEW_SUFFIX).unwrap_or(name);
-    [COMMITLOG_DIR, SSTABLES_DIR, SNAPSHOTS_DIR, LOCK_FILE, IGNORED].contains(&name)
-        || plain == ROOT_FILE
+    [COMMITLOG_DIR, SSTABLES_DIR, SNAPSHOTS_DIR, LOCK_FILE, PROBE_FILE, IGNORED].contains(&name)
+        || [ROOT_FILE, DEVICE_FILE].contains(&plain)
         || is_manifest_file_name(plain)
 }
 
