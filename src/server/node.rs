@@ -24,6 +24,8 @@ use crate::shard::root::{COMMITLOG_DIR, LOCK_FILE, ROOT_FILE, SNAPSHOTS_DIR, SST
 
 /// How long connections may take to be answered once the process is told to stop.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// The device is measured so long after the first start serves: the log's whole segments are zeroed meanwhile.
+const MEASURE_AFTER: Duration = Duration::from_secs(10);
 /// Messages each ordered pair of shards may have under way.
 const MESH_CAPACITY: usize = 1024;
 
@@ -189,6 +191,7 @@ async fn serve(io: Io, mesh: Mesh<Message>, settings: Settings, say: Sender<Said
 
 /// Measures the device of a directory in which that was not done yet. The next start goes by it.
 async fn measure_device(io: Io, dir: PathBuf) {
+    io.sleep(MEASURE_AFTER).await;
     match Device::measure(&io, &dir).await {
         Ok(device) => tracing::info!(
             write_then_sync_us = device.write_then_sync_us,

@@ -19,7 +19,7 @@ use crate::shard::memory::MemoryBudget;
 use crate::shard::report::Counts;
 use crate::shard::tables::TableStore;
 use crate::shard::{Shard, ShardConfig, ShardError};
-use crate::sstable::{BlockCache, Reader, SSTableId};
+use crate::sstable::{BlockCache, Reader};
 
 impl Shard {
     /// A shard over its manifest, with no table opened and no log.
@@ -82,7 +82,7 @@ impl Shard {
         let mut readers = Vec::with_capacity(live.len());
         for file in live {
             let path = self.config.sstables_dir.join(&file.file);
-            let opened = Reader::open(&self.io, SSTableId(file.id.0), &path, table).await;
+            let opened = Reader::open(&self.io, file.id, &path, table).await;
             let mut reader = opened.map_err(sstable_error)?;
             if file.spans != [TokenSpan::ALL] {
                 reader.restrict(file.spans.iter().map(range_of).collect());
