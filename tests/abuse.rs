@@ -524,3 +524,35 @@ fn the_server_bounds_what_deaf_and_vanishing_clients_cost() {
     drop(client);
     wait_for_connections(&server, 0);
 }
+
+/// Whatever step a DROP has come to when its client goes, it is made to its end, or was never begun: no table that the
+/// schema does not name is served.
+#[test]
+fn a_schema_change_goes_on_when_its_client_has_gone() {
+    let mut were_dropped = 0;
+    for wait_us in (0..6_000).step_by(150) {
+        let (node, mut client) = node(1, Limits::default());
+        let mut leaver = node.started(V4);
+        let (kept, leaver) = node.run(async move {
+            fill(&mut client, 0..3, 10).await;
+            leaver.query(1, "DROP TABLE ks.t", &[]);
+            leaver.send().await;
+            (client, leaver)
+        });
+        client = kept;
+        node.sim.run_for(Duration::from_micros(wait_us)).unwrap();
+        drop(leaver);
+        node.sim.run_for(Duration::from_secs(5)).unwrap();
+        let is_dropped = node.run(async move {
+            let tables =
+                |keyspace: &str| format!("SELECT id FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
+            let none = client.ask(&tables("no_keyspace"), &[]).await;
+            let is_named = client.ask(&tables("ks"), &[]).await != none;
+            let is_served = client.ask(SELECT, &[Value::Bytes(&1_i32.to_be_bytes())]).await.code().is_none();
+            assert_eq!(is_served, is_named, "after {wait_us} us");
+            !is_named
+        });
+        were_dropped += usize::from(is_dropped);
+    }
+    assert!(were_dropped > 10, "{were_dropped} were made");
+}

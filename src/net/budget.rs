@@ -1,4 +1,5 @@
-//! What a shard holds for its clients, in bytes: asked for before it is held, given back however that ends.
+//! What a shard holds for its clients, in bytes: asked for where it can be foreseen, counted where it is there already,
+//! given back however that ends.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -91,7 +91,7 @@ impl Connection {
             address: shows_address.then(|| stream.local_addr().ip().to_canonical()),
             decoder: FrameDecoder::requests(net.limits.frame_bytes_max),
             encoder: FrameEncoder::responses(ProtocolVersion::NEWEST),
-            unfinished: net.requests.holder(),
+            unfinished: net.unfinished.holder(),
             unsent: answers.holder(),
             answers,
             net,

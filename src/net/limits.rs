@@ -12,8 +12,8 @@ pub struct Limits {
     pub connections_max: u64,
     /// Requests in flight on one connection: beyond it nothing more is received from it.
     pub in_flight_max: usize,
-    /// Bytes of requests in flight on one shard, unfinished frames among them: a request beyond it is answered
-    /// OVERLOADED.
+    /// Bytes of requests in flight on one shard, unfinished frames among them, which may take half of it: a request beyond
+    /// it is answered OVERLOADED.
     pub in_flight_bytes_max: usize,
     /// Answers not sent yet: beyond it nothing more is received from that client, and none of its requests starts.
     pub unsent_bytes_max: usize,

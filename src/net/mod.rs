@@ -61,6 +61,8 @@ pub struct Net {
     accepted: Cell<u64>,
     /// Requests in flight on this shard, and unfinished frames.
     requests: Rc<Budget>,
+    /// Their share that unfinished frames may take, so that clients who never finish one leave room for those who do.
+    unfinished: Rc<Budget>,
     /// Answers of this shard's connections until they are sent.
     answers: Rc<Budget>,
     stopping: Cell<bool>,
@@ -71,6 +73,7 @@ pub struct Net {
 impl Net {
     pub fn new(io: Io, router: Rc<Router>, limits: Limits, local: LocalInfo) -> Rc<Self> {
         let requests = Budget::new("requests", limits.in_flight_bytes_max);
+        let unfinished = requests.share(limits.in_flight_bytes_max / 2);
         let answers = Budget::new("answers", limits.shard_answer_bytes_max);
         let net = Rc::new(Net {
             io,
@@ -83,6 +86,7 @@ impl Net {
             shows_connected_address: Cell::new(false),
             open: Cell::new(0),
             accepted: Cell::new(0),
+            unfinished,
             requests,
             answers,
             stopping: Cell::new(false),

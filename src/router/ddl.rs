@@ -1,5 +1,5 @@
-//! DDL: one statement at a time on shard 0. What it drops is in a snapshot first, where one is due; every shard can apply and read under the new schema; the schema is durable;
-//! every shard plans under it; then the answer, and the event.
+//! DDL: one statement at a time on shard 0. What it drops is in a snapshot first, where one is due; every shard can apply
+//! and read under the new schema; the schema is durable; every shard plans under it; then the answer, and the event.
 
 use std::rc::Rc;
 
@@ -41,7 +41,7 @@ impl Router {
         if !dropped.is_empty() {
             self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
             let due = dropped.iter().filter_map(|table| self.snapshot_due(AutoSnapshot::Drop, table));
-            self.snapshot_first(&due.collect::<Vec<_>>(), deadline_ns).await?;
+            self.snapshot_first(&due.collect::<Vec<_>>()).await?;
         }
         let mut after = (*before).clone();
         planned.ops.iter().for_each(|op| after.apply(op));

@@ -129,6 +129,13 @@ pub enum Operation {
     Report,
 }
 
+impl Request {
+    /// Whether it has steps that must all be made once the first is: half of a DDL statement is none.
+    pub(super) fn outlives_its_client(&self) -> bool {
+        matches!(self, Request::Ddl { .. } | Request::TruncateEverywhere(_) | Request::Everywhere(_))
+    }
+}
+
 /// What a shard answers.
 #[derive(Debug)]
 pub enum Reply {

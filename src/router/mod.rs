@@ -34,7 +34,7 @@ use std::time::Duration;
 use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::{ShardId, Token};
 use crate::base::local::{Notify, Semaphore, Sender, oneshot};
-use crate::io::{Io, Mesh};
+use crate::io::{Io, Mesh, TaskClass};
 use crate::protocol::{Consistency, CqlError};
 use crate::router::message::{Message, Reply, Request};
 use crate::schema::partitioner::Sharding;
@@ -183,6 +183,9 @@ impl Router {
     /// Asks a shard and waits for its reply. `None`: not before the deadline.
     async fn call(self: &Rc<Self>, to: ShardId, request: Request, deadline_ns: u64) -> Option<Result<Reply, CqlError>> {
         if to == self.here() {
+            if request.outlives_its_client() {
+                return self.serve_apart(request).await;
+            }
             return Some(Box::pin(self.serve(request)).await);
         }
         let number = self.next_number.get();
@@ -196,6 +199,18 @@ impl Router {
             self.waiting.borrow_mut().remove(&number);
         }
         reply
+    }
+
+    /// Serves in a task of its own, as another shard's loop would: a client that goes ends the wait, not the work.
+    async fn serve_apart(self: &Rc<Self>, request: Request) -> Option<Result<Reply, CqlError>> {
+        let (sender, receiver) = oneshot();
+        let router = self.clone();
+        self.io.spawn(TaskClass::Foreground, async move {
+            let reply = router.serve(request).await;
+            // Nobody waits any more where the client has gone.
+            let _ = sender.send(reply);
+        });
+        receiver.await
     }
 
     /// The future's value, or `None` where it takes longer than `patience`.

@@ -15,6 +15,7 @@ use crate::shard::AutoSnapshot;
 /// A snapshot to take before a table's data goes.
 pub(super) struct SnapshotDue {
     pub tag: String,
+    pub keyspace: String,
     pub table: TableId,
 }
 
@@ -59,7 +60,9 @@ impl Router {
         let truncate_error = |error: CqlError| CqlError::truncate_error(error.message());
         let schema = self.schema();
         let snapshot = schema.table_by_id(table).and_then(|table| self.snapshot_due(AutoSnapshot::Truncate, table));
-        self.snapshot_first(snapshot.as_slice(), deadline_ns).await.map_err(truncate_error)?;
+        self.snapshot_first(snapshot.as_slice()).await.map_err(truncate_error)?;
+        // Those begun while the snapshot was taken: a crash must not redo a part of one over what is truncated.
+        self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
         let tag = snapshot.map(|due| due.tag);
         let request = || Request::Truncate { table, snapshot: tag.clone() };
         self.ask_all(request, deadline_ns).await.map_err(truncate_error)?;
@@ -69,17 +72,18 @@ impl Router {
     /// The snapshot that `taker` takes of a table before it takes its data away, if any.
     pub(super) fn snapshot_due(&self, taker: AutoSnapshot, table: &Table) -> Option<SnapshotDue> {
         let tag = self.shard.auto_snapshot_tag(taker, table)?;
-        Some(SnapshotDue { tag, table: table.id })
+        Some(SnapshotDue { tag, keyspace: table.keyspace.clone(), table: table.id })
     }
 
-    /// Takes these snapshots, whole, on every shard, before any shard's data goes. Where one fails none of them stays.
-    /// Shard 0 runs it.
-    pub(super) async fn snapshot_first(self: &Rc<Self>, due: &[SnapshotDue], deadline_ns: u64) -> Result<(), CqlError> {
-        for (at, SnapshotDue { tag, table }) in due.iter().enumerate() {
+    /// Takes these snapshots, whole, on every shard, before any shard's data goes. Where one fails none of them stays: a
+    /// shard is waited for as long as an operator would, since it would go on with what was cleared. Shard 0 runs it.
+    pub(super) async fn snapshot_first(self: &Rc<Self>, due: &[SnapshotDue]) -> Result<(), CqlError> {
+        let deadline_ns = self.deadline(self.timeouts.operation);
+        for (at, SnapshotDue { tag, table, .. }) in due.iter().enumerate() {
             let request = || Request::Snapshot { tag: tag.clone(), tables: vec![*table] };
             let Err(error) = self.ask_all(request, deadline_ns).await else { continue };
-            for SnapshotDue { tag, .. } in &due[..=at] {
-                if let Err(left) = self.shard.clear_snapshot(Some(tag), None).await {
+            for SnapshotDue { tag, keyspace, .. } in &due[..=at] {
+                if let Err(left) = self.shard.clear_snapshot(Some(tag), Some(keyspace)).await {
                     tracing::warn!(%tag, error = %left, "an unfinished snapshot stays");
                 }
             }

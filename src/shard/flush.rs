@@ -201,10 +201,15 @@ impl Shard {
         if !self.memory.wants_flush() {
             return None;
         }
-        let stores = self.chosen(None);
-        let filled = stores.into_iter().filter(|store| !store.active().is_empty());
-        let largest = filled.max_by_key(|store| store.memtable_bytes())?;
+        let largest = self.largest_in_memory()?;
         Some(if self.wants_evacuation(&largest) { Relief::Evacuate(largest) } else { Relief::Flush(largest) })
+    }
+
+    /// The table whose memtables take the most, those of a flush that failed among them; `None` where all are empty.
+    pub(super) fn largest_in_memory(&self) -> Option<Rc<TableStore>> {
+        let stores = self.chosen(None).into_iter();
+        let filled = stores.filter(|store| !store.active().is_empty() || !store.flushing.borrow().is_empty());
+        filled.max_by_key(|store| store.memtable_bytes())
     }
 
     /// Starts the shard's own tasks.

@@ -304,12 +304,7 @@ impl StreamReader<'_> {
     /// Flushes while memory is short, so that a log larger than memory can be replayed.
     async fn relieve(&self) -> Result<(), ShardError> {
         while self.shard.memory.wants_flush() {
-            let stores = self.shard.chosen(None);
-            let largest = stores
-                .into_iter()
-                .filter(|store| !store.active().is_empty())
-                .max_by_key(|store| store.memtable_bytes());
-            match largest {
+            match self.shard.largest_in_memory() {
                 Some(store) => self.shard.flush_table(&store).await?,
                 None => return Ok(()),
             }

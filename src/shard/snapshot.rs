@@ -38,19 +38,16 @@ impl Shard {
     pub(super) async fn link_sstables(&self, tag: &str, store: &TableStore) -> Result<(), ShardError> {
         let dir = self.snapshot_dir(tag, &store.table());
         let sstables = store.sstables();
-        let mut linked = false;
         for reader in sstables.iter() {
             let link = dir.join(reader.path().file_name().unwrap_or_default());
             if self.io.exists(&link).await? {
                 continue;
             }
-            if !linked {
-                self.io.create_dir_all(&dir).await?;
-            }
+            self.io.create_dir_all(&dir).await?;
             self.io.hard_link(reader.path(), &link).await?;
-            linked = true;
         }
-        if linked {
+        // Links of an earlier attempt that failed may not be durable either.
+        if !sstables.is_empty() {
             for dir in dir.ancestors().take_while(|dir| dir.starts_with(&self.config.snapshots_dir)) {
                 self.io.sync_dir(dir).await?;
             }

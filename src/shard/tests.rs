@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::*;
 use crate::base::ids::{ColumnId, StreamId};
 use crate::commitlog::{LogConfig, ReplayOptions, SyncMode};
-use crate::io::sim::{Faults, Simulation};
+use crate::io::sim::{DiskOp, Faults, Planned, Simulation};
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
 use crate::mutation::{MutationBuilder, Stamp, set_server_timestamp};
@@ -360,4 +360,24 @@ fn an_attempt_is_made_again_while_the_log_is_behind_and_only_then() {
         );
     });
     ran.expect("runs");
+}
+
+/// What a flush that failed has frozen still takes memory: once there is space it is what makes room.
+#[test]
+fn memory_that_a_failed_flush_holds_is_flushed_again() {
+    let sim = Simulation::new(9, Faults::NONE);
+    sim.plan_fault(Planned { op: DiskOp::Write, path_contains: "sst-".into(), after: 0, errno: 28 });
+    sim.run_on_node(|io| async move {
+        let shard = start(io).await;
+        fill(&shard, 0..3).await;
+        let store = shard.store(TABLE).expect("the table");
+        assert!(shard.flush_table(&store).await.is_err(), "no space");
+        assert!(store.active().is_empty());
+        let largest = shard.largest_in_memory().expect("the frozen memtable is there");
+        assert_eq!(largest.id(), TABLE);
+        shard.flush_table(&largest).await.expect("there is space again");
+        assert!(shard.largest_in_memory().is_none());
+        assert_eq!(all_rows(&shard, 10).await, expected(0..3));
+    })
+    .expect("runs");
 }
