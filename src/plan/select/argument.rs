@@ -7,7 +7,7 @@ use crate::plan::functions::{self, Argument, resolve_aggregate, type_assignment}
 use crate::plan::select::parts::field_index;
 use crate::plan::select::row::CellPart;
 use crate::plan::select::selection::{metadata_type, native_name};
-use crate::plan::term::{self, RawTerm};
+use crate::plan::term::{self, Memo, RawTerm};
 use crate::plan::{data_type, names};
 use crate::protocol::CqlError;
 use crate::schema::{Schema, Table};
@@ -21,6 +21,7 @@ pub(super) struct RawSelectable<'a> {
     pub table: &'a Table,
     pub schema: &'a Schema,
     pub keyspace: &'a str,
+    pub memo: &'a Memo,
 }
 
 /// That nothing says which type a term has.
@@ -42,11 +43,16 @@ impl<'a> RawSelectable<'a> {
     }
 
     fn term(self, term: &'a ast::Term) -> RawTerm<'a> {
-        RawTerm { term, schema: self.schema, keyspace: self.keyspace, table: Some(self.table) }
+        let RawSelectable { table, schema, keyspace, memo, .. } = self;
+        RawTerm { term, schema, keyspace, table: Some(table), memo }
     }
 
     /// The type, where the selector has one whatever receives it. Names that mean nothing are errors.
     pub fn exact_type(self) -> Result<Option<CqlType>, CqlError> {
+        self.memo.selector_type(self.selectable, || self.find_type())
+    }
+
+    fn find_type(self) -> Result<Option<CqlType>, CqlError> {
         let of = |selectable| self.with(selectable).exact_type();
         Ok(match self.selectable {
             Selectable::Column(name) => Some(names::column(self.table, name)?.ty.clone()),
@@ -214,7 +220,14 @@ mod tests {
         let Statement::Select(select) = &statement else { panic!("{text}") };
         let Selection::Selectors(selectors) = &select.selection else { panic!("{text}") };
         let table = schema.table("ks", "t").unwrap();
-        test(RawSelectable { selectable: &selectors[0].selectable, table, schema: &schema, keyspace: "ks" })
+        let memo = Memo::default();
+        test(RawSelectable {
+            selectable: &selectors[0].selectable,
+            table,
+            schema: &schema,
+            keyspace: "ks",
+            memo: &memo,
+        })
     }
 
     fn check_type(text: &str, exact: Option<&str>, compatible: Option<&str>) {

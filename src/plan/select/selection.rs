@@ -224,7 +224,8 @@ impl<'b, 's> Builder<'b, 's> {
     }
 
     fn raw<'a>(&'a self, selectable: &'a Selectable) -> RawSelectable<'a> {
-        RawSelectable { selectable, table: self.table, schema: self.scope.schema, keyspace: self.scope.keyspace }
+        let (schema, keyspace, memo) = (self.scope.schema, self.scope.keyspace, &*self.scope.memo);
+        RawSelectable { selectable, table: self.table, schema, keyspace, memo }
     }
 
     fn column(&mut self, column: &Column) -> Expression {

@@ -124,7 +124,13 @@ impl Model {
 
     fn value(&self, term: &RawTerm, column: &Column) -> Option<Vec<u8>> {
         let mut markers = Markers::new(&[]);
-        let mut scope = Scope { schema: &self.schema, keyspace: "ks", table: Some(&self.table), markers: &mut markers };
+        let mut scope = Scope {
+            schema: &self.schema,
+            keyspace: "ks",
+            table: Some(&self.table),
+            markers: &mut markers,
+            memo: Rc::default(),
+        };
         let spec = ColumnSpec::of_column(&self.table, column);
         let term = Term::prepare(term, &spec, &mut scope).expect("a value");
         let uses = std::cell::Cell::new(0);

@@ -5,10 +5,13 @@
 //! what a constant means, and its name stands in errors and names the bind variable that takes its place.
 
 mod bind;
+mod memo;
 mod prepare;
 mod raw;
 #[cfg(test)]
 mod tests;
+
+use std::rc::Rc;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,6 +23,7 @@ use crate::protocol::{CqlError, Value};
 use crate::schema::{Column, Schema, Table};
 use crate::types::CqlType;
 
+pub use memo::Memo;
 pub use raw::{RawTerm, assignment, compatible_type};
 
 /// What surrounds the terms of a statement while it is prepared.
@@ -31,6 +35,7 @@ pub struct Scope<'s> {
     /// The statement's table, whose partition key `token()` takes.
     pub table: Option<&'s Table>,
     pub markers: &'s mut Markers,
+    pub memo: Rc<Memo>,
 }
 
 /// A term ready for binding.

@@ -94,7 +94,7 @@ impl Term {
 
 impl<'s> Scope<'s> {
     fn raw<'a>(&'a self, term: &'a ast::Term) -> RawTerm<'a> {
-        RawTerm { term, schema: self.schema, keyspace: self.keyspace, table: self.table }
+        RawTerm { term, schema: self.schema, keyspace: self.keyspace, table: self.table, memo: &self.memo }
     }
 
     fn fits(&self, term: &ast::Term, ty: &CqlType) -> Result<bool, CqlError> {
@@ -334,7 +334,8 @@ fn names_system(name: &ast::FunctionName) -> bool {
 }
 
 fn call(term: &ast::Term, receiver: &ColumnSpec, scope: &mut Scope<'_>) -> Result<Term, CqlError> {
-    let raw = RawTerm { term, schema: scope.schema, keyspace: scope.keyspace, table: scope.table };
+    let memo = scope.memo.clone();
+    let raw = RawTerm { term, schema: scope.schema, keyspace: scope.keyspace, table: scope.table, memo: &memo };
     let (function, arguments) = match resolve(raw, Some(&receiver.ty))? {
         Resolved::Call(function, arguments) => (function, arguments),
         Resolved::Token(arguments) => return token(&arguments, receiver, scope),

@@ -11,6 +11,7 @@ use crate::types::literal::{self, Assignment};
 use crate::types::{CqlType, UdtType};
 
 use super::invalid;
+use super::memo::Memo;
 use super::prepare::{self, Resolved};
 
 /// A parsed term with what its names mean: an argument of a call.
@@ -20,6 +21,7 @@ pub struct RawTerm<'a> {
     pub schema: &'a Schema,
     pub keyspace: &'a str,
     pub table: Option<&'a Table>,
+    pub memo: &'a Memo,
 }
 
 impl fmt::Display for RawTerm<'_> {
@@ -111,12 +113,12 @@ pub fn assignment(raw: RawTerm<'_>, receiver: &CqlType) -> Result<Assignment, Cq
         (
             ast::Term::Function { .. } | ast::Term::Operation { .. } | ast::Term::Negation(_) | ast::Term::Cast { .. },
             _,
-        ) => match prepare::resolve(raw, Some(receiver)) {
+        ) => Ok(raw.memo.assignment(raw.term, receiver, || match prepare::resolve(raw, Some(receiver)) {
             // A call that cannot be made fits for now, so that its own error is the one that is seen.
-            Ok(Resolved::Call(function, _)) => Ok(type_assignment(function.result_type(), receiver)),
-            Ok(Resolved::Token(_)) => Ok(type_assignment(&CqlType::BigInt, receiver)),
-            Err(_) => Ok(Assignment::Weak),
-        },
+            Ok(Resolved::Call(function, _)) => type_assignment(function.result_type(), receiver),
+            Ok(Resolved::Token(_)) => type_assignment(&CqlType::BigInt, receiver),
+            Err(_) => Assignment::Weak,
+        })),
         _ => Ok(Assignment::No),
     }
 }
@@ -163,10 +165,10 @@ pub fn compatible_type(raw: RawTerm<'_>) -> Option<CqlType> {
         }
         ast::Term::TypeHint { data_type, .. } => data_type::resolve(data_type, raw.schema, raw.keyspace).ok(),
         ast::Term::Function { .. } | ast::Term::Operation { .. } | ast::Term::Negation(_) | ast::Term::Cast { .. } => {
-            match prepare::resolve(raw, None).ok()? {
+            raw.memo.ty(raw.term, || match prepare::resolve(raw, None).ok()? {
                 Resolved::Call(function, _) => Some(function.result_type().clone()),
                 Resolved::Token(_) => Some(CqlType::BigInt),
-            }
+            })
         }
     }
 }

@@ -29,7 +29,8 @@ fn value(ty: &str, term: &str, values: &[Value<'_>]) -> Result<String, String> {
     let Statement::Insert(insert) = parsed.statement else { panic!("{term}") };
     let mut markers = Markers::new(&parsed.bind_markers);
     let table = schema.table("ks", "t").map(|table| &**table);
-    let mut scope = Scope { schema: &schema, keyspace: "ks", table, markers: &mut markers };
+    let mut scope =
+        Scope { schema: &schema, keyspace: "ks", table, markers: &mut markers, memo: std::rc::Rc::default() };
     let text = |error: crate::protocol::CqlError| error.message().to_owned();
     let term = Term::prepare(&insert.values[0], &testing::spec("v", ty.clone()), &mut scope).map_err(text)?;
     let uses = Cell::new(0);
@@ -154,4 +155,14 @@ fn bound_values_are_checked_and_sorted() {
     assert_eq!(value("tuple<int, int>", "(1, ?)", &[Value::Bytes(&int(2))]), Ok("(1, 2)".to_owned()));
     let unset = Err("Invalid unset value for tuple field number 1".to_owned());
     assert_eq!(value("tuple<int, int>", "(1, ?)", &[Value::Unset]), unset);
+}
+
+/// Each part's types are found once: asked anew for each candidate of what stands around it, this takes longer than anyone
+/// waits.
+#[test]
+fn long_and_deep_expressions_are_prepared_at_once() {
+    check("int", &["1"; 120].join(" + "), "120");
+    check("bigint", &format!("{}1{}", "(1 + ".repeat(60), ")".repeat(60)), "61");
+    check("int", &format!("{}1{}", "abs(".repeat(60), ")".repeat(60)), "1");
+    check("double", &["1"; 60].join(" * "), "1.0");
 }

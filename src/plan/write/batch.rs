@@ -36,7 +36,8 @@ impl PreparedBatch {
             ty: CqlType::BigInt,
         };
         let keyspace = around.keyspace.unwrap_or_default();
-        let mut scope = Scope { schema: around.schema, keyspace, table: None, markers: &mut *around.markers };
+        let mut scope =
+            Scope { schema: around.schema, keyspace, table: None, markers: &mut *around.markers, memo: Rc::default() };
         let timestamp =
             batch.using.timestamp.as_ref().map(|term| Term::prepare(term, &spec, &mut scope)).transpose()?;
         let writes = batch

@@ -86,6 +86,7 @@ impl PreparedWrite {
             keyspace: &table.keyspace,
             table: Some(&table),
             markers: &mut *around.markers,
+            memo: Rc::default(),
         };
         let write = match statement {
             ast::Modification::Insert(insert) => prepare_insert(&table, insert, &mut scope),
