@@ -12,6 +12,7 @@ use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use helenus::io::sim::{DiskOp, Planned};
 use helenus::net::Limits;
 use helenus::protocol::client::Parameters;
 use helenus::protocol::client::requests::{put_query, put_startup};
@@ -555,4 +556,33 @@ fn a_schema_change_goes_on_when_its_client_has_gone() {
         were_dropped += usize::from(is_dropped);
     }
     assert!(were_dropped > 10, "{were_dropped} were made");
+}
+
+/// A change that cannot be stored is no change: not for reads and writes that follow, and not in what is stored.
+#[test]
+fn a_schema_change_that_fails_leaves_everything_as_it_was() {
+    let changes = ["DROP TABLE ks.t", "ALTER TABLE ks.t DROP v", "ALTER TABLE ks.t ADD w int", "DROP KEYSPACE ks"];
+    for change in changes {
+        let (node, mut client) = node(2, Limits::default());
+        let columns = "SELECT column_name, type, kind FROM system_schema.columns WHERE keyspace_name = 'ks'";
+        let (client, before) = node.run(async move {
+            fill(&mut client, 0..8, 10).await;
+            let before = client.ask(columns, &[]).await;
+            (client, before)
+        });
+        let full = Planned { op: DiskOp::Write, path_contains: "sst-1-0-".into(), after: 0, errno: 28 };
+        node.sim.plan_fault(full);
+        node.run(async move {
+            let mut client = client;
+            // The table's own flush, before its snapshot, is the first to find no space, where there is one.
+            assert!(client.ask(change, &[]).await.code().is_some(), "{change}: there is no space for it");
+            assert_eq!(client.ask(columns, &[]).await, before, "{change}");
+            let key = 3_i32.to_be_bytes();
+            let read = client.ask(SELECT, &[Value::Bytes(&key)]).await;
+            let other = client.ask(SELECT, &[Value::Bytes(&99_i32.to_be_bytes())]).await;
+            assert!(read.code().is_none() && read != other, "{change}: the row is there with its value: {read:?}");
+            fill(&mut client, 8..10, 10).await;
+            assert_eq!(client.ask(change, &[]).await.code(), None, "{change}: with space it is made");
+        });
+    }
 }

@@ -9,7 +9,7 @@ use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::schema::{Schema, SchemaOp, Table};
+use crate::schema::{Keyspace, Schema, SchemaOp, Table, stored};
 use crate::shard::{AutoSnapshot, Write};
 
 /// A wall clock that goes back by less is held instead.
@@ -45,8 +45,15 @@ impl Router {
         }
         let mut after = (*before).clone();
         planned.ops.iter().for_each(|op| after.apply(op));
-        self.ask_all(|| Request::ExpectSchema(planned.ops.clone()), deadline_ns).await?;
-        self.store_schema(&before, &after, &planned.ops, &context).await?;
+        let expected = self.ask_all(|| Request::ExpectSchema(planned.ops.clone()), deadline_ns).await;
+        let stored = match expected {
+            Ok(_) => self.store_schema(&before, &after, &planned.ops, &context).await,
+            Err(error) => Err(NotStored { error, is_logged: false }),
+        };
+        if let Err(NotStored { error, is_logged }) = stored {
+            self.undo(&before, &after, &planned.ops, is_logged).await;
+            return Err(error);
+        }
         self.ask_all(|| Request::AdoptSchema(planned.ops.clone()), deadline_ns).await?;
         if let Some(change) = &planned.change {
             self.ask_all(|| Request::SchemaEvent(change.clone()), deadline_ns).await?;
@@ -61,13 +68,40 @@ impl Router {
         after: &Schema,
         ops: &[SchemaOp],
         context: &Context,
-    ) -> Result<(), CqlError> {
+    ) -> Result<(), NotStored> {
         let stored = system_rows::of_change(before, after, ops, context);
         let tables: Vec<_> = stored.iter().map(|mutation| mutation.table.id).collect();
         let mutations = stored.into_iter().map(|mutation| mutation.bytes).collect();
-        let write = Write { mutations, ..Write::default() };
-        self.apply_here(write, self.deadline(self.timeouts.operation)).await?;
-        self.shard.flush(Some(&tables)).await.map_err(|error| errors::shard_error(&error))
+        let mut write = Write { mutations, ..Write::default() };
+        let not_logged = |error| NotStored { error: errors::write_error(error), is_logged: false };
+        self.shard.admit(&write, self.deadline(self.timeouts.operation)).await.map_err(not_logged)?;
+        let applied = self.shard.when_room(|| self.shard.apply(&mut write)).await.map_err(not_logged)?;
+        let logged = |error| NotStored { error, is_logged: true };
+        self.shard.acknowledged(applied).await.map_err(|error| logged(errors::write_error(error)))?;
+        self.shard.flush(Some(&tables)).await.map_err(|error| logged(errors::shard_error(&error)))
+    }
+
+    /// Takes back a change that could not be stored: every shard goes on under the schema before it, and where the change
+    /// stands in the log, so does its opposite, behind it. Where that cannot be logged the next start would make the
+    /// change, and lose what is written until then: the process ends.
+    async fn undo(self: &Rc<Self>, before: &Schema, after: &Schema, ops: &[SchemaOp], is_logged: bool) {
+        let back = opposite(before, ops);
+        if is_logged {
+            let rows = system_rows::of_change(after, before, &back, &self.context());
+            let mutations = rows.into_iter().map(|mutation| mutation.bytes).collect();
+            let mut write = Write { mutations, ..Write::default() };
+            let undone = match self.shard.when_room(|| self.shard.apply(&mut write)).await {
+                Ok(applied) => self.shard.acknowledged(applied).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = undone {
+                self.io.fail_stop(&format!("a schema change could neither be stored nor taken back: {error}"));
+            }
+        }
+        let deadline_ns = self.deadline(self.timeouts.operation);
+        if let Err(error) = self.ask_all(|| Request::ExpectSchema(back.clone()), deadline_ns).await {
+            self.io.fail_stop(&format!("a schema change could not be taken back on every shard: {error}"));
+        }
     }
 
     /// Plans under the changed schema from here on.
@@ -98,6 +132,52 @@ impl Router {
         self.last_now_us.set(now_us);
         now_us
     }
+}
+
+/// Why a change is not stored, and whether a restart might find it all the same.
+struct NotStored {
+    error: CqlError,
+    is_logged: bool,
+}
+
+/// The changes that lead back to `before` from where `ops` lead.
+fn opposite(before: &Schema, ops: &[SchemaOp]) -> Vec<SchemaOp> {
+    let put_keyspace = |keyspace: &Keyspace| SchemaOp::PutKeyspace {
+        name: keyspace.name.clone(),
+        durable_writes: keyspace.durable_writes,
+        replication: keyspace.replication.clone(),
+    };
+    let put_type = |keyspace: &str, name: &str| Some(before.keyspace(keyspace)?.types.get(name)?.clone());
+    let put_table = |table: &Rc<Table>| SchemaOp::PutTable(Box::new((**table).clone()));
+    let mut back = Vec::new();
+    for op in ops.iter().rev() {
+        match op {
+            SchemaOp::PutKeyspace { name, .. } => back.push(match before.keyspace(name) {
+                Some(keyspace) => put_keyspace(keyspace),
+                None => SchemaOp::DropKeyspace { name: name.clone() },
+            }),
+            SchemaOp::DropKeyspace { name } => {
+                let Some(keyspace) = before.keyspace(name) else { continue };
+                back.push(put_keyspace(keyspace));
+                let types = stored::in_dependency_order(keyspace.types.values().cloned().collect());
+                back.extend(types.into_iter().map(SchemaOp::PutType));
+                back.extend(keyspace.tables.values().map(put_table));
+            }
+            SchemaOp::PutType(udt) => back.push(match put_type(&udt.keyspace, &udt.name) {
+                Some(old) => SchemaOp::PutType(old),
+                None => SchemaOp::DropType { keyspace: udt.keyspace.clone(), name: udt.name.clone() },
+            }),
+            SchemaOp::DropType { keyspace, name } => back.extend(put_type(keyspace, name).map(SchemaOp::PutType)),
+            SchemaOp::PutTable(table) => back.push(match before.table_by_id(table.id) {
+                Some(old) => put_table(old),
+                None => {
+                    SchemaOp::DropTable { keyspace: table.keyspace.clone(), name: table.name.clone(), id: table.id }
+                }
+            }),
+            SchemaOp::DropTable { id, .. } => back.extend(before.table_by_id(*id).map(put_table)),
+        }
+    }
+    back
 }
 
 /// The tables that these changes of `schema` drop.
