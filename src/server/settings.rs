@@ -117,6 +117,22 @@ pub enum SettingsError {
     BadValue { place: String, key: String, reason: String },
 }
 
+/// Why a value that asks for protection is refused: who believes that it is there must not be served without.
+fn unmet(key: &str, value: &Value) -> Option<String> {
+    match key {
+        "authenticator" | "authorizer" => {
+            let class = value.get("class_name").unwrap_or(value).as_str()?;
+            let is_open = class.rsplit('.').next().is_some_and(|class| class.starts_with("AllowAll"));
+            (!is_open).then(|| format!("`{class}` is not here yet: every connection may do everything"))
+        }
+        "client_encryption_options" => {
+            let is_on = value.get("enabled").and_then(Value::as_bool).unwrap_or(false);
+            is_on.then(|| "TLS is not here yet: connections are not encrypted".to_owned())
+        }
+        _ => None,
+    }
+}
+
 /// Cassandra's settings that nothing here uses.
 const IGNORED: &[&str] = &[
     "allocate_tokens_for_keyspace",
@@ -298,6 +314,9 @@ impl Settings {
 
     /// Sets one key. `Some` is a warning: the key is Cassandra's and has no effect here.
     fn set(&mut self, place: &str, key: &str, value: &Value) -> Result<Option<String>, SettingsError> {
+        if let Some(reason) = unmet(key, value) {
+            return Err(SettingsError::BadValue { place: place.to_owned(), key: key.to_owned(), reason });
+        }
         if IGNORED.contains(&key) {
             return Ok(Some(format!("{place}: `{key}` has no effect in Helenus and is ignored")));
         }
@@ -520,6 +539,21 @@ mod tests {
             let mut settings = Settings::default();
             let accepted = samples.iter().any(|sample| settings.set_argument(&format!("{key}={sample}")).is_ok());
             assert!(accepted, "no sample fits {key}");
+        }
+    }
+
+    #[test]
+    fn protection_that_is_not_here_is_refused() {
+        let set = |argument: &str| Settings::default().set_argument(argument).map_err(|error| error.to_string());
+        for open in ["authenticator=AllowAllAuthenticator", "client_encryption_options={enabled: false}"] {
+            assert_eq!(set(open).map(|warnings| warnings.len()), Ok(1), "{open}");
+        }
+        for (asked, says) in [
+            ("authenticator=PasswordAuthenticator", "PasswordAuthenticator"),
+            ("authorizer={class_name: org.apache.cassandra.auth.CassandraAuthorizer}", "may do everything"),
+            ("client_encryption_options={enabled: true}", "TLS"),
+        ] {
+            assert!(set(asked).is_err_and(|error| error.contains(says)), "{asked}");
         }
     }
 }
