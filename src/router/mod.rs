@@ -206,9 +206,8 @@ impl Router {
         let (sender, receiver) = oneshot();
         let router = self.clone();
         self.io.spawn(TaskClass::Foreground, async move {
-            let reply = router.serve(request).await;
             // Nobody waits any more where the client has gone.
-            let _ = sender.send(reply);
+            sender.send(router.serve(request).await);
         });
         receiver.await
     }
