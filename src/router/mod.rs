@@ -55,6 +55,13 @@ pub struct Timeouts {
     pub operation: Duration,
 }
 
+impl Timeouts {
+    /// The same patience with requests of every kind.
+    pub fn all(patience: Duration) -> Timeouts {
+        Timeouts { read: patience, range: patience, write: patience, truncate: patience, operation: patience }
+    }
+}
+
 /// What the layers above do with messages that are theirs.
 pub trait Above {
     /// Serve this connection.

@@ -192,13 +192,7 @@ mod tests {
         let parsed = crate::cql::parse(&format!("SELECT k FROM t WHERE {relation}")).unwrap();
         let Statement::Select(select) = &parsed.statement else { panic!("{relation}") };
         let mut markers = Markers::new(&parsed.bind_markers);
-        let mut scope = Scope {
-            schema: &schema,
-            keyspace: "ks",
-            table: Some(table),
-            markers: &mut markers,
-            memo: std::rc::Rc::default(),
-        };
+        let mut scope = Scope::new(&schema, "ks", Some(table), &mut markers);
         let mut builder = RelationBuilder { scope: &mut scope, table };
         let Restricted::Columns(restriction) = builder.restriction(&select.relations[0]).unwrap() else { panic!() };
         let uses = Cell::new(0);

@@ -47,7 +47,7 @@ impl PreparedSelect {
         markers: &mut Markers,
     ) -> Result<PreparedSelect, CqlError> {
         let table = names::table(schema, &select.table, keyspace)?.clone();
-        let mut scope = Scope { schema, keyspace: &table.keyspace, table: Some(&table), markers, memo: Rc::default() };
+        let mut scope = Scope::new(schema, &table.keyspace, Some(&table), markers);
         let selection = Selection::prepare(&select.selection, select.json, &mut scope, &table)?;
         let allow_filtering = select.allow_filtering;
         let restrictions = Restrictions::prepare(&select.relations, &mut scope, &table, allow_filtering)?;

@@ -224,7 +224,7 @@ impl<'b, 's> Builder<'b, 's> {
     }
 
     fn raw<'a>(&'a self, selectable: &'a Selectable) -> RawSelectable<'a> {
-        let (schema, keyspace, memo) = (self.scope.schema, self.scope.keyspace, &*self.scope.memo);
+        let (schema, keyspace, memo) = (self.scope.schema, self.scope.keyspace, self.scope.memo());
         RawSelectable { selectable, table: self.table, schema, keyspace, memo }
     }
 

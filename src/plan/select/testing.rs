@@ -124,13 +124,7 @@ impl Model {
 
     fn value(&self, term: &RawTerm, column: &Column) -> Option<Vec<u8>> {
         let mut markers = Markers::new(&[]);
-        let mut scope = Scope {
-            schema: &self.schema,
-            keyspace: "ks",
-            table: Some(&self.table),
-            markers: &mut markers,
-            memo: Rc::default(),
-        };
+        let mut scope = Scope::new(&self.schema, "ks", Some(&self.table), &mut markers);
         let spec = ColumnSpec::of_column(&self.table, column);
         let term = Term::prepare(term, &spec, &mut scope).expect("a value");
         let uses = std::cell::Cell::new(0);

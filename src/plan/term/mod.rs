@@ -35,7 +35,19 @@ pub struct Scope<'s> {
     /// The statement's table, whose partition key `token()` takes.
     pub table: Option<&'s Table>,
     pub markers: &'s mut Markers,
-    pub memo: Rc<Memo>,
+    memo: Rc<Memo>,
+}
+
+impl<'s> Scope<'s> {
+    /// The surroundings of a statement of which nothing is known yet.
+    pub fn new(schema: &'s Schema, keyspace: &'s str, table: Option<&'s Table>, markers: &'s mut Markers) -> Scope<'s> {
+        Scope { schema, keyspace, table, markers, memo: Rc::default() }
+    }
+
+    /// What was found out about the statement's parts so far.
+    pub fn memo(&self) -> &Memo {
+        &self.memo
+    }
 }
 
 /// A term ready for binding.

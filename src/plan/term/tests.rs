@@ -29,8 +29,7 @@ fn value(ty: &str, term: &str, values: &[Value<'_>]) -> Result<String, String> {
     let Statement::Insert(insert) = parsed.statement else { panic!("{term}") };
     let mut markers = Markers::new(&parsed.bind_markers);
     let table = schema.table("ks", "t").map(|table| &**table);
-    let mut scope =
-        Scope { schema: &schema, keyspace: "ks", table, markers: &mut markers, memo: std::rc::Rc::default() };
+    let mut scope = Scope::new(&schema, "ks", table, &mut markers);
     let text = |error: crate::protocol::CqlError| error.message().to_owned();
     let term = Term::prepare(&insert.values[0], &testing::spec("v", ty.clone()), &mut scope).map_err(text)?;
     let uses = Cell::new(0);

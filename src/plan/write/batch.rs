@@ -36,8 +36,7 @@ impl PreparedBatch {
             ty: CqlType::BigInt,
         };
         let keyspace = around.keyspace.unwrap_or_default();
-        let mut scope =
-            Scope { schema: around.schema, keyspace, table: None, markers: &mut *around.markers, memo: Rc::default() };
+        let mut scope = Scope::new(around.schema, keyspace, None, &mut *around.markers);
         let timestamp =
             batch.using.timestamp.as_ref().map(|term| Term::prepare(term, &spec, &mut scope)).transpose()?;
         let writes = batch

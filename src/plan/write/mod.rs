@@ -81,13 +81,7 @@ impl PreparedWrite {
     ) -> Result<PreparedWrite, CqlError> {
         let table = names::table(around.schema, statement.table(), around.keyspace)?.clone();
         names::check_writable(&table)?;
-        let mut scope = Scope {
-            schema: around.schema,
-            keyspace: &table.keyspace,
-            table: Some(&table),
-            markers: &mut *around.markers,
-            memo: Rc::default(),
-        };
+        let mut scope = Scope::new(around.schema, &table.keyspace, Some(&table), &mut *around.markers);
         let write = match statement {
             ast::Modification::Insert(insert) => prepare_insert(&table, insert, &mut scope),
             ast::Modification::InsertJson(insert) => json::prepare(&table, insert, &mut scope),

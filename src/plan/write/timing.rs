@@ -136,13 +136,7 @@ mod tests {
         let schema = testing::schema(&["CREATE TABLE t (k int PRIMARY KEY, v int) WITH default_time_to_live = 100"]);
         let table = schema.table("ks", "t").unwrap();
         let mut markers = Markers::new(&[None, None]);
-        let mut scope = Scope {
-            schema: &schema,
-            keyspace: "ks",
-            table: Some(table),
-            markers: &mut markers,
-            memo: std::rc::Rc::default(),
-        };
+        let mut scope = Scope::new(&schema, "ks", Some(table), &mut markers);
         let marker = |at| ast::Term::Marker(ast::BindIndex(at));
         let using = ast::Using { timestamp: timestamp.map(|_| marker(0)), ttl: ttl.map(|_| marker(1)) };
         let using = Using::prepare(&using, table, &mut scope).unwrap();
