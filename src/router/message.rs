@@ -8,7 +8,7 @@ use crate::mutation::read::{ReadCommand, ReadPage};
 use crate::protocol::{CqlError, SchemaChange};
 use crate::schema::SchemaOp;
 use crate::shard::root::Root;
-use crate::shard::{Applied, ExpectedBatch, TableReport, Write};
+use crate::shard::{Applied, ExpectedBatch, PurgeHold, TableReport, Write};
 
 /// One message of the mesh.
 pub enum Message {
@@ -66,7 +66,7 @@ pub enum Request {
     /// Log the completion of the batches that this shard coordinates.
     CompleteBatches,
     /// The completions of these batches are durable, or they were never begun: purges need not heed them any more.
-    ReleasePurges(Vec<TimestampMicros>),
+    ReleasePurges(Vec<PurgeHold>),
     /// Sync the log and reply once all that was applied before is durable.
     Sync,
     /// To shard 0: run a DDL statement.

@@ -79,6 +79,18 @@ pub trait Above {
     fn connections(&self) -> u64;
 }
 
+/// A place that waits for a reply. Dropped, also where its client has gone before the request was sent, it waits no more.
+struct Awaited<'r> {
+    router: &'r Router,
+    number: u64,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.router.waiting.borrow_mut().remove(&self.number);
+    }
+}
+
 /// One shard's view of all shards.
 pub struct Router {
     pub(crate) io: Io,
@@ -199,13 +211,10 @@ impl Router {
         self.next_number.set(number + 1);
         let (sender, receiver) = oneshot();
         self.waiting.borrow_mut().insert(number, sender);
+        let _awaited = Awaited { router: self, number };
         self.mesh.send(to, Message::Request { number, request }).await;
         let patience = Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns()));
-        let reply = self.within(patience, receiver).await.flatten();
-        if reply.is_none() {
-            self.waiting.borrow_mut().remove(&number);
-        }
-        reply
+        self.within(patience, receiver).await.flatten()
     }
 
     /// Serves in a task of its own, as another shard's loop would: a client that goes ends the wait, not the work.

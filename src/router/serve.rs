@@ -90,8 +90,8 @@ impl Router {
                 self.complete_open_batches(deadline_ns).await?;
                 Ok(Reply::Done)
             }
-            Request::ReleasePurges(timestamps) => {
-                self.shard.release_purges(&timestamps);
+            Request::ReleasePurges(holds) => {
+                self.shard.release_purges(&holds);
                 Ok(Reply::Done)
             }
             Request::Sync => {

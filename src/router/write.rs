@@ -11,7 +11,7 @@ use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::shard::{Applied, ExpectedBatch, Write};
+use crate::shard::{Applied, BatchId, ExpectedBatch, Write};
 
 /// The timestamp of a batch over several shards. An owner that knows of it gives none up to it, so that whatever it
 /// answers afterwards is newer than the batch, though the part comes late.
@@ -23,8 +23,8 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    pub fn expected(&self, is_logged: bool) -> ExpectedBatch {
-        ExpectedBatch { timestamp: self.timestamp, is_servers: self.is_servers, is_logged }
+    pub fn expected(&self, logged: Option<BatchId>) -> ExpectedBatch {
+        ExpectedBatch { timestamp: self.timestamp, is_servers: self.is_servers, logged }
     }
 
     pub fn stamp(&self, groups: &mut [(ShardId, Vec<Vec<u8>>)]) {
@@ -73,7 +73,7 @@ impl Router {
     ) -> Result<(), CqlError> {
         let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
         let agreed = self.agree(&owners, timestamp, deadline_ns).await?;
-        self.announce(&agreed.lower, agreed.expected(false), deadline_ns).await?;
+        self.announce(&agreed.lower, agreed.expected(None), deadline_ns).await?;
         agreed.stamp(&mut groups);
         let parts = groups.into_iter().map(|(owner, mutations)| {
             let write = Write { mutations, timestamp: Some(agreed.timestamp) };

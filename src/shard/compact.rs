@@ -31,32 +31,6 @@ impl PurgeGate for Outside<'_> {
 }
 
 impl Shard {
-    /// The oldest timestamp of a batch that a crash would redo, here or with a part here.
-    fn oldest_open_batch(&self) -> TimestampMicros {
-        let own = self.open_intents.borrow().values().map(|open| open.timestamp).min();
-        let held = self.held_timestamps.borrow().keys().next().copied();
-        own.into_iter().chain(held).min().unwrap_or(TimestampMicros::MAX)
-    }
-
-    /// A part of a batch coordinated elsewhere will be applied: until it is released, no purge forgets what could cover
-    /// it.
-    pub(super) fn hold_purges(&self, timestamp: TimestampMicros) {
-        *self.held_timestamps.borrow_mut().entry(timestamp).or_default() += 1;
-    }
-
-    /// The completions of these batches are durable.
-    pub fn release_purges(&self, timestamps: &[TimestampMicros]) {
-        let mut held = self.held_timestamps.borrow_mut();
-        for timestamp in timestamps {
-            if let Some(count) = held.get_mut(timestamp) {
-                *count -= 1;
-                if *count == 0 {
-                    held.remove(timestamp);
-                }
-            }
-        }
-    }
-
     /// Merges all SSTables of these tables, or of all, into one each, after a flush.
     pub async fn compact(&self, tables: Option<&[TableId]>) -> Result<(), ShardError> {
         self.flush(tables).await?;

@@ -12,6 +12,7 @@ mod error;
 mod evacuate;
 mod filter;
 mod flush;
+mod holds;
 pub mod manifest;
 mod manifest_store;
 mod memory;
@@ -26,12 +27,12 @@ mod snapshot;
 mod source;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod truncate;
 mod write;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -47,6 +48,7 @@ use crate::sstable::BlockCache;
 
 pub use clock::TimestampClock;
 pub use error::{ReadError, ShardError, WriteError};
+pub use holds::{BatchId, PurgeHold};
 pub use open::create_manifests;
 pub use recover::{LogStreams, Recovered, Recovery, remove_old_streams};
 pub use report::TableReport;
@@ -103,8 +105,8 @@ pub struct Shard {
     stop_compactions: Cell<bool>,
     /// Batches that this shard coordinates.
     open_intents: RefCell<BTreeMap<LogPosition, write::OpenIntent>>,
-    /// Timestamps of batches coordinated elsewhere of which a part was applied here, with how many there are.
-    held_timestamps: RefCell<BTreeMap<i64, u32>>,
+    /// For batches coordinated elsewhere of which a part is or will be applied here.
+    purge_holds: RefCell<BTreeSet<PurgeHold>>,
     stopping: Cell<bool>,
     counts: report::Counts,
 }

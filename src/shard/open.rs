@@ -43,7 +43,7 @@ impl Shard {
             compaction_wanted: Notify::new(),
             stop_compactions: Cell::new(false),
             open_intents: RefCell::default(),
-            held_timestamps: RefCell::default(),
+            purge_holds: RefCell::default(),
             stopping: Cell::new(false),
             counts: Counts::default(),
             io,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::*;
-use crate::base::ids::{ColumnId, StreamId};
+use crate::base::ids::{ColumnId, ShardId, StreamId};
 use crate::commitlog::{LogConfig, ReplayOptions, SyncMode};
 use crate::io::sim::{DiskOp, Faults, Planned, Simulation};
 use crate::mutation::page::{PageItem, PageView};
@@ -53,7 +53,7 @@ pub(super) fn config() -> ShardConfig {
     }
 }
 
-pub(super) async fn start(io: Io) -> Rc<Shard> {
+pub(crate) async fn start(io: Io) -> Rc<Shard> {
     start_in(io, SyncMode::Batch).await
 }
 
@@ -66,7 +66,7 @@ pub(super) fn log(mode: SyncMode) -> LogConfig {
 }
 
 /// The keyspace with the table.
-pub(super) fn schema() -> crate::schema::Schema {
+pub(crate) fn schema() -> crate::schema::Schema {
     let mut schema = crate::schema::Schema::default();
     let replication = BTreeMap::new();
     schema.apply(&SchemaOp::PutKeyspace { name: "ks".into(), durable_writes: true, replication });
@@ -306,14 +306,15 @@ fn a_part_that_comes_late_does_not_win_over_what_was_answered_before_it() {
     sim.run_on_node(|io| async move {
         let shard = start(io.clone()).await;
         let timestamp = shard.reserve_timestamp(io.wall_us() + 1_000_000);
-        shard.expect_batch(ExpectedBatch { timestamp, is_servers: true, is_logged: true });
+        let batch = BatchId { coordinator: ShardId(1), number: 0 };
+        shard.expect_batch(ExpectedBatch { timestamp, is_servers: true, logged: Some(batch) });
         let mut deletion = Write { mutations: vec![delete(1, 0)], ..Write::default() };
         assert_eq!(shard.apply(&mut deletion).expect("applied").timestamp, timestamp + 1);
         shard.compact(Some(&[TABLE])).await.expect("compacted");
         let mut part = Write { mutations: vec![put(1, 0, 1)], timestamp: Some(timestamp) };
         shard.apply(&mut part).expect("applied");
         assert_eq!(all_rows(&shard, 10).await, [], "the deletion was answered after the batch got its timestamp");
-        shard.release_purges(&[timestamp]);
+        shard.release_purges(&[PurgeHold { timestamp, batch }]);
         shard.compact(Some(&[TABLE])).await.expect("compacted");
         assert_eq!(all_rows(&shard, 10).await, []);
     })

@@ -6,7 +6,7 @@ use crate::base::ids::{LogPosition, SegmentId, TimestampMicros};
 use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket};
 use crate::mutation::{MutationView, set_server_timestamp, set_timestamp};
 use crate::shard::tables::{TableStore, bump};
-use crate::shard::{Shard, WriteError};
+use crate::shard::{BatchId, PurgeHold, Shard, WriteError};
 
 /// Encoded mutations of partitions that this shard owns, under one timestamp.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +22,8 @@ pub struct ExpectedBatch {
     pub timestamp: TimestampMicros,
     /// The servers' clocks gave the timestamp, not a client.
     pub is_servers: bool,
-    /// A crash would redo it: until it is released, no purge forgets what could cover its part.
-    pub is_logged: bool,
+    /// Where it is logged a crash would redo it: until it is released, no purge forgets what could cover its part.
+    pub logged: Option<BatchId>,
 }
 
 /// A write that is visible.
@@ -78,8 +78,8 @@ impl Shard {
         if expected.is_servers {
             self.clock.observe(expected.timestamp);
         }
-        if expected.is_logged {
-            self.hold_purges(expected.timestamp);
+        if let Some(batch) = expected.logged {
+            self.hold_purges(PurgeHold { timestamp: expected.timestamp, batch });
         }
     }
 
