@@ -51,6 +51,16 @@ pub fn footprint(len: usize) -> usize {
     len.next_multiple_of(GRANULE_BYTES)
 }
 
+/// Bytes of the slabs that a new arena takes for so many bytes of small allocations.
+pub fn packed_bytes(used_bytes: usize) -> usize {
+    let (first, later) = (FIRST_SLAB_SLOTS * SLOT_BYTES, SLAB_SLOTS * SLOT_BYTES);
+    if used_bytes == 0 {
+        return 0;
+    }
+    let behind_first = used_bytes.saturating_sub(first - GRANULE_BYTES);
+    first + behind_first.div_ceil(later - GRANULE_BYTES) * later
+}
+
 /// One chunk, its bytes all initialised.
 struct Slab {
     bump: Bump,
@@ -332,6 +342,19 @@ mod tests {
         again.alloc(SLOT_BYTES);
         assert_eq!(again.slabs.iter().map(|slab| slab.base).collect::<Vec<_>>(), bases);
         assert_eq!(pool.free_bytes(), 0);
+    }
+
+    #[test]
+    fn what_packed_bytes_take_is_what_an_arena_takes() {
+        let mut arena = Arena::new(SlabPool::new());
+        assert_eq!(packed_bytes(0), arena.allocated_bytes());
+        for _ in 0..3 * SLAB_SLOTS * SLOT_GRANULES / 16 {
+            arena.alloc(16 * GRANULE_BYTES);
+            arena.alloc(1);
+            // What does not fit at the end of a slab begins the next.
+            let (used, allocated) = (arena.used_bytes(), arena.allocated_bytes());
+            assert!((packed_bytes(used)..=packed_bytes(used + 16 * 16 * GRANULE_BYTES)).contains(&allocated));
+        }
     }
 
     #[test]

@@ -131,9 +131,16 @@ impl Memtable {
         self.arena.dead_bytes()
     }
 
-    /// Whether more than half of what is in use is dead, so that an `Evacuation` frees more than it copies.
-    pub fn is_mostly_dead(&self) -> bool {
-        self.bytes_dead() > self.bytes_live()
+    /// Bytes of memory that an `Evacuation` takes, about: whole slabs for what is live.
+    pub fn bytes_evacuated(&self) -> usize {
+        arena::packed_bytes(self.bytes_live())
+    }
+
+    /// Whether more than half of what is in use is dead, and an `Evacuation` gives more memory back than it copies: memory
+    /// comes back in whole slabs.
+    pub fn is_worth_evacuating(&self) -> bool {
+        let freed_bytes = self.bytes_allocated().saturating_sub(self.bytes_evacuated());
+        self.bytes_dead() > self.bytes_live() && freed_bytes > self.bytes_live()
     }
 
     /// Whether the partition is here, so that a purge elsewhere must heed `stats().timestamp_min`.

@@ -16,12 +16,12 @@ use crate::shard::tables::{TableStore, bump};
 const STEP_BYTES: usize = 64 << 10;
 
 impl Shard {
-    /// Whether moving what is live frees more than it copies, and finds the memory to.
+    /// Whether moving what is live gives back more memory than it copies, and finds the memory to.
     pub(super) fn wants_evacuation(&self, store: &TableStore) -> bool {
         let active = store.active();
-        active.is_mostly_dead()
+        active.is_worth_evacuating()
             && store.flushing.borrow().is_empty()
-            && self.memory.has_room(active.bytes_live() as u64)
+            && self.memory.has_room(active.bytes_evacuated() as u64)
     }
 
     /// Moves what is live in the table's memtable into a fresh one, and gives the old one's memory back.
@@ -30,11 +30,11 @@ impl Shard {
         if store.dropped.get() || !self.wants_evacuation(store) {
             return;
         }
-        let live_bytes = store.active().bytes_live() as u64;
+        let (live_bytes, taken_bytes) = (store.active().bytes_live() as u64, store.active().bytes_evacuated() as u64);
         self.freeze(store);
         let Some(old) = store.flushing.borrow().last().map(|frozen| frozen.memtable.clone()) else { return };
         // Held for what is still to be moved, so that no write is admitted into it.
-        let mut held_bytes = live_bytes;
+        let mut held_bytes = taken_bytes;
         self.memory.resize(0, held_bytes);
         let mut evacuation = Evacuation::new();
         let is_whole = loop {
@@ -155,15 +155,20 @@ mod tests {
         ran.expect("runs");
     }
 
+    /// Writes so many rows over several partitions again, with values of another size than the last.
+    async fn rewrite(shard: &Shard, rows: i32, round: i32) {
+        for c in 0..rows {
+            let mut value = round.to_be_bytes().to_vec();
+            value.resize(if round % 2 == 0 { 1_000 } else { 1_500 }, 7);
+            write(shard, vec![put_value(c % 7, c, &value)]).await;
+        }
+    }
+
     /// A memtable most of which is dead, with `rows` live rows: several steps' worth.
     async fn mostly_dead(io: Io, rows: i32) -> Rc<Shard> {
         let shard = start_small(io, log(SyncMode::Batch)).await;
-        for round in 0..4_i32 {
-            for c in 0..rows {
-                let mut value = round.to_be_bytes().to_vec();
-                value.resize(1_000 + 500 * (round % 2) as usize, 7);
-                write(&shard, vec![put_value(c % 7, c, &value)]).await;
-            }
+        for round in -2..4 {
+            rewrite(&shard, rows, round).await;
         }
         assert!(shard.wants_evacuation(&shard.store(TABLE).expect("the table")));
         shard
@@ -229,6 +234,30 @@ mod tests {
             });
             ran.expect("runs");
         }
+    }
+
+    /// Most of it is dead, and what is live would take as many slabs again.
+    #[test]
+    fn what_would_give_no_slab_back_is_flushed() {
+        let sim = Simulation::new(5, Faults::NONE);
+        let ran = sim.run_on_node(|io| async move {
+            let shard = start_small(io, log(SyncMode::Batch)).await;
+            let store = shard.store(TABLE).expect("the table");
+            for round in 0..3 {
+                rewrite(&shard, 200, round).await;
+            }
+            let (dead, live) = (store.active().bytes_dead(), store.active().bytes_live());
+            assert!(dead > 2 * live, "{dead} bytes dead, {live} live");
+            assert!(!shard.wants_evacuation(&store));
+            for round in 3..7 {
+                rewrite(&shard, 200, round).await;
+            }
+            let before = store.memtable_bytes();
+            assert!(shard.wants_evacuation(&store));
+            shard.evacuate(&store).await;
+            assert_eq!(store.memtable_bytes(), before - (1 << 20));
+        });
+        ran.expect("runs");
     }
 
     #[test]
