@@ -129,7 +129,7 @@ impl Step<'_> {
             self.visit();
             self.put(std::iter::once(Entry::RangeTombstone { start, end, deletion }));
             if self.is_over() {
-                return Some(Rest::Ranges(own(end)));
+                return Some(Rest::Ranges(OwnedPosition::of(end)));
             }
             path.step(arena);
         }
@@ -154,7 +154,9 @@ impl Step<'_> {
                 Ok(None) => break None,
                 Err(ReadStop::Corrupt(what)) => unreachable!("a memtable's cursor finds no damage: {what}"),
                 // The merge had read `last` and not given it out.
-                Err(ReadStop::Miss) => break Some(last.get().map_or_else(|| slices[0].start.clone(), own)),
+                Err(ReadStop::Miss) => {
+                    break Some(last.get().map_or_else(|| slices[0].start.clone(), OwnedPosition::of));
+                }
             }
         };
         self.visits_left = visits_left.get();
@@ -189,10 +191,6 @@ impl<'a> PartitionCursor<'a> for Metered<'a, '_> {
         }
         Ok(next)
     }
-}
-
-fn own(position: Position<'_>) -> OwnedPosition {
-    OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight }
 }
 
 /// A row as the entries that write it, `begin` first.

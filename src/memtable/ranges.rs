@@ -80,9 +80,9 @@ fn pieces(arena: &Arena, order: &ClusteringOrder, touching: &[Ref], new: &Range<
         }
         match pieces.last_mut() {
             Some(last) if last.deletion == deletion && order.compare(last.end.borrow(), start).is_eq() => {
-                last.end = own(end);
+                last.end = OwnedPosition::of(end);
             }
-            _ => pieces.push(Piece { start: own(start), end: own(end), deletion }),
+            _ => pieces.push(Piece { start: OwnedPosition::of(start), end: OwnedPosition::of(end), deletion }),
         }
     };
     let mut at = new.start;
@@ -98,10 +98,6 @@ fn pieces(arena: &Arena, order: &ClusteringOrder, touching: &[Ref], new: &Range<
     }
     push(at, new.end, new.deletion);
     pieces
-}
-
-fn own(position: Position<'_>) -> OwnedPosition {
-    OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight }
 }
 
 #[cfg(test)]

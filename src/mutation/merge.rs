@@ -216,7 +216,7 @@ mod tests {
                 Item::Row(row) => partition.fragments.push(OwnedFragment::Row(OwnedRow::copy(&row))),
                 Item::RangeTombstone { start, end, deletion } if order.compare(start, end).is_lt() => {
                     let mut change = |position: crate::schema::Position<'_>, deletion| {
-                        let position = OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight };
+                        let position = OwnedPosition::of(position);
                         partition.fragments.push(OwnedFragment::Change { position, deletion });
                     };
                     let (first, last) = if reversed { (end, start) } else { (start, end) };

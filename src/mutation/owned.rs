@@ -98,10 +98,9 @@ impl OwnedFragment {
     pub fn copy(fragment: &Fragment<'_>) -> Self {
         match fragment {
             Fragment::Row(row) => OwnedFragment::Row(OwnedRow::copy(row)),
-            Fragment::Change(RangeChange { position, deletion }) => OwnedFragment::Change {
-                position: OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight },
-                deletion: *deletion,
-            },
+            Fragment::Change(RangeChange { position, deletion }) => {
+                OwnedFragment::Change { position: OwnedPosition::of(*position), deletion: *deletion }
+            }
         }
     }
 

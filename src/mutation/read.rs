@@ -19,6 +19,10 @@ impl OwnedPosition {
         OwnedPosition { prefix: Vec::new(), weight: 1 }
     }
 
+    pub fn of(position: Position<'_>) -> Self {
+        OwnedPosition { prefix: position.prefix.to_vec(), weight: position.weight }
+    }
+
     pub fn borrow(&self) -> Position<'_> {
         Position { prefix: &self.prefix, weight: self.weight }
     }
