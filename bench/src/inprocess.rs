@@ -4,21 +4,17 @@
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use helenus::base::plants::Planted;
-use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
+use helenus::commitlog::{LogConfig, SyncMode};
 use helenus::io::sim::{Faults, Simulation};
 use helenus::io::{Io, Mesh, Stream, TaskClass};
 use helenus::net::{Limits, Net, listen};
-use helenus::plan::system_rows::Addresses;
 use helenus::protocol::client::requests::{put_execute, put_prepare, put_query, put_startup};
 use helenus::protocol::client::{Answer, Parameters, Response, ResultBody};
 use helenus::protocol::frame::BODY_BYTES_MAX;
 use helenus::protocol::{FrameDecoder, FrameEncoder, Opcode, ProtocolVersion, Value};
-use helenus::router::Timeouts;
 use helenus::router::message::Message;
 use helenus::server::boot::{NodeConfig, boot};
 
@@ -113,27 +109,13 @@ async fn serve(io: Io, mesh: Mesh<Message>, ready: Rc<Cell<bool>>) {
 }
 
 fn config() -> NodeConfig {
-    let patience = Duration::from_secs(30);
-    NodeConfig {
-        data_dir: PathBuf::from("/data"),
-        cluster_name: "Bench".into(),
-        log: LogConfig {
-            segment_bytes: 4 << 20,
-            total_bytes: 1 << 30,
-            mode: SyncMode::Periodic { period: Duration::from_secs(10) },
-            ..LogConfig::default()
-        },
-        damage: DamagePolicy::Refuse,
-        memtable_bytes: 256 << 20,
-        cache_bytes: 1 << 20,
-        disk_reserve_bytes: 0,
-        auto_snapshot: true,
-        compact: true,
-        timeouts: Timeouts::all(patience),
-        addresses: Addresses::one(ADDRESS.ip(), ADDRESS.port()),
-        num_tokens: 1,
-        planted: Planted::default(),
-    }
+    let log = LogConfig {
+        segment_bytes: 4 << 20,
+        total_bytes: 1 << 30,
+        mode: SyncMode::Periodic { period: Duration::from_secs(10) },
+        ..LogConfig::default()
+    };
+    NodeConfig::simulated(log, Duration::from_secs(30))
 }
 
 /// The floor's node: so many bytes back for so many received, and nothing else.

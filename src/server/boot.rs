@@ -2,8 +2,10 @@
 //! every shard waits for the others. Shard 0 leads.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -40,6 +42,27 @@ pub struct NodeConfig {
     pub addresses: Addresses,
     pub num_tokens: u32,
     pub planted: Planted,
+}
+
+impl NodeConfig {
+    /// A node of the simulation, on a disk of its own, that waits so long for everything.
+    pub fn simulated(log: LogConfig, patience: Duration) -> NodeConfig {
+        NodeConfig {
+            data_dir: PathBuf::from("/data"),
+            cluster_name: "Simulated".into(),
+            log,
+            damage: DamagePolicy::Refuse,
+            memtable_bytes: 256 << 20,
+            cache_bytes: 1 << 20,
+            disk_reserve_bytes: 0,
+            auto_snapshot: true,
+            compact: true,
+            timeouts: Timeouts::all(patience),
+            addresses: Addresses::one(IpAddr::from([127, 0, 0, 1]), 9042),
+            num_tokens: 1,
+            planted: Planted::default(),
+        }
+    }
 }
 
 /// Why a node did not come up.

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::mpsc::channel;
@@ -10,17 +9,14 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use helenus::base::ids::ShardId;
-use helenus::base::plants::Planted;
-use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
+use helenus::commitlog::{LogConfig, SyncMode};
 use helenus::io::sim::{Faults, Simulation};
 use helenus::io::{Io, Mesh, Outside, Stream, TaskClass};
 use helenus::net::{Limits, Net, listen};
-use helenus::plan::system_rows::Addresses;
 use helenus::protocol::client::requests::{put_query, put_startup};
 use helenus::protocol::client::{Answer, Parameters, Response};
 use helenus::protocol::frame::BODY_BYTES_MAX;
 use helenus::protocol::{ErrorCode, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Value};
-use helenus::router::Timeouts;
 use helenus::router::message::{Message, Reply, Request};
 use helenus::server::boot::{NodeConfig, boot};
 
@@ -120,22 +116,8 @@ async fn serve(io: Io, mesh: Mesh<Message>, limits: Limits, serving: Rc<Cell<u16
 }
 
 fn config() -> NodeConfig {
-    let patience = Duration::from_secs(3600);
-    NodeConfig {
-        data_dir: PathBuf::from("/data"),
-        cluster_name: "Simulated".into(),
-        log: LogConfig { segment_bytes: 4 << 20, total_bytes: 1 << 30, mode: SyncMode::Batch, ..LogConfig::default() },
-        damage: DamagePolicy::Refuse,
-        memtable_bytes: 256 << 20,
-        cache_bytes: 1 << 20,
-        disk_reserve_bytes: 0,
-        auto_snapshot: true,
-        compact: true,
-        timeouts: Timeouts::all(patience),
-        addresses: Addresses::one([127, 0, 0, 1].into(), PORT),
-        num_tokens: 1,
-        planted: Planted::default(),
-    }
+    let log = LogConfig { segment_bytes: 4 << 20, total_bytes: 1 << 30, mode: SyncMode::Batch, ..LogConfig::default() };
+    NodeConfig::simulated(log, Duration::from_secs(3600))
 }
 
 /// What came for a stream.
