@@ -14,27 +14,25 @@ pub struct SyntaxError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// Line from 1; column from 0, in UTF-16 units.
-    At { line: u32, column: u32 },
+    At { line: usize, column: usize },
     /// The end of the text, `0:-1`.
     End,
+    /// A byte offset whose line nobody has asked for yet: the parser tries alternatives, and an error that it drops must
+    /// not cost a walk over the text. `parse` gives none of these.
+    Offset(usize),
 }
 
 impl Position {
     /// The position of a byte offset (a character boundary) in text.
     pub fn of(text: &str, offset: usize) -> Position {
-        let mut line = 1;
-        let mut column = 0;
-        for c in text.get(..offset).unwrap_or(text).chars() {
-            if c == '\n' {
-                line += 1;
-                column = 0;
-            } else if c.len_utf16() == 2 {
-                column += 2;
-            } else {
-                column += 1;
-            }
-        }
-        Position::At { line, column }
+        let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let (lines, column) = before.split_at(line_start);
+        let line = 1 + lines.iter().filter(|byte| **byte == b'\n').count();
+        // A character's first byte counts one, that of four bytes (two UTF-16 units) one more.
+        let starts = column.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+        let pairs = column.iter().filter(|byte| **byte >= 0xf0).count();
+        Position::At { line, column: starts + pairs }
     }
 }
 
@@ -43,6 +41,7 @@ impl fmt::Display for Position {
         match self {
             Position::At { line, column } => write!(f, "{line}:{column}"),
             Position::End => f.write_str("0:-1"),
+            Position::Offset(offset) => write!(f, "byte {offset}"),
         }
     }
 }
@@ -51,6 +50,14 @@ impl SyntaxError {
     /// An error at a place in the text.
     pub fn at(position: Position, message: impl Into<String>) -> SyntaxError {
         SyntaxError { position: Some(position), message: message.into() }
+    }
+
+    /// The same with its line and column looked up in the text it is of.
+    pub(super) fn located(mut self, text: &str) -> SyntaxError {
+        if let Some(Position::Offset(offset)) = self.position {
+            self.position = Some(Position::of(text, offset));
+        }
+        self
     }
 
     /// An error whose message needs no place.

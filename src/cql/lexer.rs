@@ -8,6 +8,7 @@
 
 use super::error::{Position, SyntaxError};
 use super::keyword::Keyword;
+use super::scan;
 use super::token::{Token, TokenKind};
 
 /// The longest statement in bytes; a larger one is refused. Frames are bounded lower than this.
@@ -83,21 +84,22 @@ impl Lexer<'_> {
     fn skip_blanks(&mut self) -> Result<(), SyntaxError> {
         loop {
             match (self.byte(0), self.byte(1)) {
-                (b' ' | b'\t' | b'\n' | b'\r', _) => self.at += 1,
+                (b' ' | b'\t' | b'\n' | b'\r', next) if !is_blank(next) => self.at += 1,
+                (b' ' | b'\t' | b'\n' | b'\r', _) => {
+                    let rest = self.rest();
+                    self.at += scan::find(rest, |byte| !is_blank(byte)).unwrap_or(rest.len());
+                }
                 (b'-', b'-') | (b'/', b'/') => {
-                    let line_end = |&byte: &u8| byte == b'\n' || byte == b'\r';
-                    match self.rest().iter().position(line_end) {
+                    let line_end = |byte| (byte == b'\n') | (byte == b'\r');
+                    match scan::find(self.rest(), line_end) {
                         Some(length) => self.at += length + 1,
                         None => return Err(self.unclosed("set null")),
                     }
                 }
-                (b'/', b'*') => {
-                    let body = self.text.get(self.at + 2..).unwrap_or_default();
-                    match body.find("*/") {
-                        Some(length) => self.at += length + 4,
-                        None => return Err(self.unclosed("'*'")),
-                    }
-                }
+                (b'/', b'*') => match scan::find_pair(self.rest().get(2..).unwrap_or_default(), *b"*/") {
+                    Some(length) => self.at += length + 4,
+                    None => return Err(self.unclosed("'*'")),
+                },
                 _ => return Ok(()),
             }
         }
@@ -138,7 +140,7 @@ impl Lexer<'_> {
     fn closing_quote(&self, quote: u8) -> Option<usize> {
         let mut at = self.at + 1;
         loop {
-            at += self.bytes().get(at..)?.iter().position(|&b| b == quote)? + 1;
+            at += scan::find(self.bytes().get(at..)?, |byte| byte == quote)? + 1;
             if self.bytes().get(at) != Some(&quote) {
                 return Some(at);
             }
@@ -148,8 +150,7 @@ impl Lexer<'_> {
 
     /// `$$text$$`
     fn dollar_string(&mut self) -> Result<TokenKind, SyntaxError> {
-        let body = self.text.get(self.at + 2..).unwrap_or_default();
-        match body.find("$$") {
+        match scan::find_pair(self.rest().get(2..).unwrap_or_default(), *b"$$") {
             Some(length) => self.at += length + 4,
             None => return Err(self.unclosed("'$'")),
         }
@@ -290,6 +291,11 @@ impl Lexer<'_> {
         self.at += length;
         Ok(kind)
     }
+}
+
+/// Without branches, so that many bytes are tested at once.
+fn is_blank(byte: u8) -> bool {
+    (byte == b' ') | (byte == b'\t') | (byte == b'\n') | (byte == b'\r')
 }
 
 /// An offset as tokens keep it.
@@ -567,6 +573,14 @@ mod tests {
         check_error("a \0", "line 1:2 no viable alternative at character '\0'");
         check_error("a ! b", "line 1:3 mismatched character ' ' expecting '='");
         check_error("$$a", "line 1:3 mismatched character '<EOF>' expecting '$'");
+    }
+
+    #[test]
+    fn runs_of_blanks_end_where_they_end() {
+        for length in 0..200 {
+            let blanks = " \t\r\n".repeat(length);
+            check_kinds(&format!("{blanks}a{blanks}/*{blanks}*/{blanks}b--{blanks}\n{blanks}"), &[Ident, Ident]);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod error;
 pub mod keyword;
 mod lexer;
 mod parser;
+mod scan;
 mod token;
 
 pub use error::{Position, SyntaxError};

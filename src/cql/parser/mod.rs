@@ -53,9 +53,7 @@ pub struct Parsed {
 /// Parses one statement, which any number of semicolons may follow.
 pub fn parse(text: &str) -> Result<Parsed, SyntaxError> {
     let mut parser = Parser::new(text)?;
-    let statement = parser.statement()?;
-    while parser.eat(TokenKind::Semicolon) {}
-    parser.expect(TokenKind::End)?;
+    let statement = parser.whole_statement().map_err(|error| error.located(text))?;
     Ok(Parsed { statement, bind_markers: parser.bind_markers })
 }
 
@@ -77,6 +75,13 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Parse<Parser<'a>> {
         Ok(Parser { text, tokens: tokenize(text)?, at: 0, bind_markers: Vec::new(), nesting: 0, operators: 0 })
+    }
+
+    fn whole_statement(&mut self) -> Parse<Statement> {
+        let statement = self.statement()?;
+        while self.eat(TokenKind::Semicolon) {}
+        self.expect(TokenKind::End)?;
+        Ok(statement)
     }
 
     fn statement(&mut self) -> Parse<Statement> {
@@ -229,7 +234,7 @@ impl Parser<'_> {
     fn position(&self, token: Token) -> Position {
         match token.kind {
             TokenKind::End => Position::End,
-            _ => Position::of(self.text, token.start as usize),
+            _ => Position::Offset(token.start as usize),
         }
     }
 

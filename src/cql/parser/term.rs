@@ -348,4 +348,17 @@ mod tests {
             );
         }
     }
+
+    /// Each tuple is first tried as a type hint. Were the place of that dropped error looked up, a list of them would
+    /// take longer than anyone waits.
+    #[test]
+    fn long_lists_of_tuples_parse_at_once() {
+        let tuples = |tuple: &str| vec![tuple; 100_000].join(",\n");
+        for tuple in ["(1,2)", "(null,2)", "(f(1),2)"] {
+            let list = format!("INSERT INTO t (l) VALUES ([{}])", tuples(tuple));
+            let Statement::Insert(insert) = statement(&list) else { panic!("{tuple}") };
+            let Term::List(items) = &insert.values[0] else { panic!("{tuple}") };
+            assert_eq!(items.len(), 100_000, "{tuple}");
+        }
+    }
 }
