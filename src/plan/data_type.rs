@@ -5,10 +5,26 @@ use crate::protocol::CqlError;
 use crate::schema::Schema;
 use crate::types::{CqlType, marshal};
 
+/// The most types that one may be made of, those of its user types' fields included. A type holds what it is made of, so
+/// that types of types would grow without bound.
+pub const TYPE_PARTS_MAX: usize = 2048;
+
 /// The type that a statement spells, user types taken from `keyspace` where they name none. Whether a column may have
 /// the type is for the DDL to say.
 pub fn resolve(ty: &DataType, schema: &Schema, keyspace: &str) -> Result<CqlType, CqlError> {
-    let inner = |ty: &DataType| resolve(ty, schema, keyspace);
+    let mut parts_left = TYPE_PARTS_MAX;
+    within(ty, schema, keyspace, &mut parts_left)
+}
+
+/// Why a type with more parts is refused.
+pub fn too_many_parts() -> CqlError {
+    CqlError::invalid(format!("A type can be made of at most {TYPE_PARTS_MAX} types"))
+}
+
+/// The same of at most so many parts, which are taken from `left`.
+fn within(ty: &DataType, schema: &Schema, keyspace: &str, left: &mut usize) -> Result<CqlType, CqlError> {
+    *left = left.checked_sub(1).ok_or_else(too_many_parts)?;
+    let mut inner = |ty: &DataType| within(ty, schema, keyspace, left);
     Ok(match ty {
         DataType::Native(ty) => ty.cql_type(),
         DataType::List(element) => CqlType::list(inner(element)?),
@@ -27,6 +43,9 @@ pub fn resolve(ty: &DataType, schema: &Schema, keyspace: &str) -> Result<CqlType
             let keyspace = name.keyspace.as_ref().map_or(keyspace, |keyspace| keyspace.as_str());
             let found = schema.keyspace(keyspace).and_then(|keyspace| keyspace.types.get(name.name.as_str()));
             let found = found.ok_or_else(|| CqlError::invalid(format!("Unknown type {keyspace}.{}", name.name)))?;
+            if !found.fields.iter().all(|(_, ty)| ty.take_parts(left)) {
+                return Err(too_many_parts());
+            }
             CqlType::Udt(Box::new(found.clone()))
         }
         DataType::Custom(class) => marshal::parse_marshal_name(class).map_err(|_| {

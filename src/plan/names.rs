@@ -26,7 +26,12 @@ pub fn table<'s>(schema: &'s Schema, name: &QualifiedName, current: Option<&str>
 
 /// The column of this name.
 pub fn column<'t>(table: &'t Table, name: &Ident) -> Result<&'t Column, CqlError> {
-    table.column(name.as_str()).ok_or_else(|| {
+    place(table, name).map(|at| &table.columns[at])
+}
+
+/// The place of this name's column among the table's.
+pub fn place(table: &Table, name: &Ident) -> Result<usize, CqlError> {
+    table.columns.place(name.as_str()).ok_or_else(|| {
         CqlError::invalid(format!("Undefined column name {} in table {}", name.to_cql(), full_name(table)))
     })
 }

@@ -30,11 +30,18 @@ pub struct Column {
 }
 
 /// Columns as `SELECT *` shows them: partition key and clustering by position, then statics, then regulars, each by name.
+/// What is asked of them takes logarithmic time, however many there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     list: Vec<Column>,
-    /// Made from `list` with each change of it: every read of a partition asks for it.
+    /// Made from `list` with each change of it, as all that follows: every read of a partition asks for it.
     clustering_order: ClusteringOrder,
+    /// Places in `list`, sorted by name.
+    by_name: Vec<u32>,
+    /// Places in `list`, sorted by id.
+    by_id: Vec<u32>,
+    /// Where in `list` the clustering columns, the statics and the regulars begin.
+    begins: [usize; 3],
 }
 
 impl Columns {
@@ -44,14 +51,49 @@ impl Columns {
             ColumnKind::Clustering { descending, .. } => Some((column.ty.clone(), descending)),
             _ => None,
         }));
-        Columns { list, clustering_order }
+        let mut by_name: Vec<u32> = (0..).zip(&list).map(|(at, _)| at).collect();
+        let mut by_id = by_name.clone();
+        let column = |at: &u32| &list[*at as usize];
+        by_name.sort_by(|a, b| column(a).name.cmp(&column(b).name));
+        by_id.sort_by_key(|at| column(at).id);
+        let begin = |kind: ColumnKind| list.partition_point(|column| column.kind < kind);
+        let clustering = begin(ColumnKind::Clustering { position: 0, descending: false });
+        let begins = [clustering, begin(ColumnKind::Static), begin(ColumnKind::Regular)];
+        Columns { list, clustering_order, by_name, by_id, begins }
     }
 
     pub fn clustering_order(&self) -> &ClusteringOrder {
         &self.clustering_order
     }
 
-    /// Changes the columns, and puts them in order again.
+    /// The place of the column of this name.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let found = self.by_name.binary_search_by(|at| self.list[*at as usize].name.as_str().cmp(name));
+        found.ok().map(|at| self.by_name[at] as usize)
+    }
+
+    pub fn by_id(&self, id: ColumnId) -> Option<&Column> {
+        let found = self.by_id.binary_search_by_key(&id, |at| self.list[*at as usize].id);
+        found.ok().map(|at| &self.list[self.by_id[at] as usize])
+    }
+
+    pub fn partition_key(&self) -> &[Column] {
+        &self.list[..self.begins[0]]
+    }
+
+    pub fn clustering(&self) -> &[Column] {
+        &self.list[self.begins[0]..self.begins[1]]
+    }
+
+    pub fn statics(&self) -> &[Column] {
+        &self.list[self.begins[1]..self.begins[2]]
+    }
+
+    pub fn regulars(&self) -> &[Column] {
+        &self.list[self.begins[2]..]
+    }
+
+    /// Changes the columns, and puts them in order again: as many as change, in one call.
     pub fn change<T>(&mut self, change: impl FnOnce(&mut Vec<Column>) -> T) -> T {
         let mut list = std::mem::take(&mut self.list);
         let changed = change(&mut list);
@@ -92,6 +134,7 @@ fn column_order(column: &Column) -> (ColumnKind, [u8; 6], &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn column(name: &str, ty: CqlType, kind: ColumnKind) -> Column {
@@ -151,5 +194,25 @@ mod tests {
         });
         assert_eq!((gone.name.as_str(), names(&columns)), ("v", vec!["k", "c", "a"]));
         assert_eq!(*columns.clustering_order(), ClusteringOrder::new([(CqlType::Text, false)]));
+    }
+
+    #[test]
+    fn columns_are_found_by_name_id_and_kind() {
+        let mut list: Vec<Column> =
+            (0..1000).map(|at| column(&format!("c{}", at * 7919 % 1000), CqlType::Int, ColumnKind::Regular)).collect();
+        (0..).zip(&mut list).for_each(|(id, column)| column.id = ColumnId(id * 3));
+        list[5].kind = ColumnKind::PartitionKey(0);
+        list[6].kind = clustering(0, true);
+        list[7].kind = ColumnKind::Static;
+        let columns = Columns::new(list.clone());
+        for column in &list {
+            assert_eq!(&columns[columns.place(&column.name).unwrap()], column);
+            assert_eq!(columns.by_id(column.id), Some(column));
+        }
+        assert_eq!((columns.place("c1000"), columns.by_id(ColumnId(1))), (None, None));
+        assert_eq!(columns.partition_key(), &list[5..6]);
+        assert_eq!(columns.clustering(), &list[6..7]);
+        assert_eq!(columns.statics(), &list[7..8]);
+        assert_eq!(columns.regulars().len(), 997);
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::{ColumnId, TableId, TimestampMicros};
 use crate::schema::clustering::ClusteringOrder;
-use crate::schema::columns::{Column, ColumnKind, Columns};
+use crate::schema::columns::{Column, Columns};
 use crate::types::{CqlType, UdtType};
 
 /// A column that DROP took away. Its id stays taken, so its old cells stay gone whatever is added under its name.
@@ -97,29 +97,29 @@ pub struct Table {
 
 impl Table {
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == name)
+        self.columns.get(self.columns.place(name)?)
     }
 
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.iter().find(|column| column.id == id)
+        self.columns.by_id(id)
     }
 
     /// In key order.
-    pub fn partition_key(&self) -> impl Iterator<Item = &Column> {
-        self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::PartitionKey(_)))
+    pub fn partition_key(&self) -> std::slice::Iter<'_, Column> {
+        self.columns.partition_key().iter()
     }
 
     /// In clustering order.
-    pub fn clustering(&self) -> impl Iterator<Item = &Column> {
-        self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Clustering { .. }))
+    pub fn clustering(&self) -> std::slice::Iter<'_, Column> {
+        self.columns.clustering().iter()
     }
 
-    pub fn statics(&self) -> impl Iterator<Item = &Column> {
-        self.columns.iter().filter(|column| column.kind == ColumnKind::Static)
+    pub fn statics(&self) -> std::slice::Iter<'_, Column> {
+        self.columns.statics().iter()
     }
 
-    pub fn regulars(&self) -> impl Iterator<Item = &Column> {
-        self.columns.iter().filter(|column| column.kind == ColumnKind::Regular)
+    pub fn regulars(&self) -> std::slice::Iter<'_, Column> {
+        self.columns.regulars().iter()
     }
 
     pub fn has_statics(&self) -> bool {
@@ -238,6 +238,7 @@ impl Schema {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::schema::columns::ColumnKind;
 
     fn column(name: &str, ty: CqlType, kind: ColumnKind) -> Column {
         Column { id: ColumnId(0), name: name.to_owned(), ty, kind }

@@ -59,6 +59,21 @@ impl UdtType {
 }
 
 impl CqlType {
+    /// Takes one from `left` for each type that this one is made of, itself included; whether there were as many.
+    pub fn take_parts(&self, left: &mut usize) -> bool {
+        let Some(rest) = left.checked_sub(1) else { return false };
+        *left = rest;
+        match self {
+            CqlType::List(inner) | CqlType::Set(inner) | CqlType::Vector(inner, _) | CqlType::Frozen(inner) => {
+                inner.take_parts(left)
+            }
+            CqlType::Map(key, value) => key.take_parts(left) && value.take_parts(left),
+            CqlType::Tuple(elements) => elements.iter().all(|element| element.take_parts(left)),
+            CqlType::Udt(udt) => udt.fields.iter().all(|(_, ty)| ty.take_parts(left)),
+            _ => true,
+        }
+    }
+
     /// The scalar types that have a CQL name.
     pub const NATIVE: [CqlType; 20] = [
         CqlType::Ascii,

@@ -3,16 +3,20 @@
 //! A column that is dropped keeps its id for ever, and one that is added, under an old name too, gets a new one: so the
 //! cells written before a DROP stay gone.
 
+use crate::base::collections::{HashMap, HashSet, hasher};
 use crate::base::ids::ColumnId;
 use crate::cql::ast::schema::{AlterTable, ColumnDefinition, TableChange};
 use crate::cql::ast::{Ident, Properties};
-use crate::plan::ddl::table::{COLUMNS_MAX, MASKING_OFF, STATIC_NEEDS_CLUSTERING, missing};
+use crate::plan::ddl::table::{COLUMNS_MAX, MASKING_OFF, STATIC_NEEDS_CLUSTERING, missing, parts_left, too_many_parts};
 use crate::plan::ddl::{DdlPlan, access, column_type, options};
 use crate::plan::system_rows::without_user_types;
 use crate::plan::{Context, names};
 use crate::protocol::{Change, CqlError, SchemaChange};
 use crate::schema::{Column, ColumnKind, DroppedColumn, Schema, SchemaOp, Table};
 use crate::types::CqlType;
+
+/// The most columns that a table has had: their ids are never used again.
+const COLUMN_IDS_MAX: usize = 65_535;
 
 pub fn alter(
     alter: &AlterTable,
@@ -56,13 +60,17 @@ fn set_options(table: &mut Table, properties: &Properties) -> Result<(), CqlErro
 }
 
 fn add(table: &mut Table, columns: &[ColumnDefinition], if_not_exists: bool, schema: &Schema) -> Result<(), CqlError> {
+    let dropped = last_dropped(&table.dropped);
+    let mut added: Vec<Column> = Vec::new();
+    let mut parts_left = parts_left(&table.columns)?;
+    let mut names: HashSet<&str> = HashSet::with_hasher(hasher());
     for definition in columns {
         let name = definition.name.as_str();
         if definition.mask.is_some() {
             return Err(CqlError::invalid(MASKING_OFF));
         }
         let ty = column_type::resolve(&definition.data_type, schema, &table.keyspace)?;
-        if table.column(name).is_some() {
+        if table.column(name).is_some() || !names.insert(name) {
             if if_not_exists {
                 continue;
             }
@@ -72,15 +80,21 @@ fn add(table: &mut Table, columns: &[ColumnDefinition], if_not_exists: bool, sch
             return Err(CqlError::invalid(STATIC_NEEDS_CLUSTERING));
         }
         check_counter(table, name, &ty)?;
-        check_dropped(table, name, &ty, definition.is_static)?;
-        if usize::from(table.next_column_id) >= COLUMNS_MAX * 2 - 1 || table.columns.len() >= COLUMNS_MAX {
+        if let Some(dropped) = dropped.get(name) {
+            check_dropped(table, dropped, &ty, definition.is_static)?;
+        }
+        if table.columns.len() + added.len() >= COLUMNS_MAX || usize::from(table.next_column_id) >= COLUMN_IDS_MAX {
             return Err(CqlError::invalid(format!("Table {}.{} cannot have more columns", table.keyspace, table.name)));
+        }
+        if !ty.take_parts(&mut parts_left) {
+            return Err(too_many_parts());
         }
         let kind = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
         let id = ColumnId(table.next_column_id);
         table.next_column_id += 1;
-        table.columns.change(|list| list.push(Column { id, name: name.to_owned(), ty, kind }));
+        added.push(Column { id, name: name.to_owned(), ty, kind });
     }
+    table.columns.change(|list| list.extend(added));
     Ok(())
 }
 
@@ -94,9 +108,16 @@ fn check_counter(table: &Table, name: &str, ty: &CqlType) -> Result<(), CqlError
     Err(CqlError::config_error(format!("{keyspace}.{table}: Cannot have {what} (\"{name}\") in {of}")))
 }
 
+/// The columns that were dropped, each name as it was dropped last.
+fn last_dropped(dropped: &[DroppedColumn]) -> HashMap<&str, &DroppedColumn> {
+    let mut last: HashMap<&str, &DroppedColumn> = HashMap::with_hasher(hasher());
+    last.extend(dropped.iter().map(|column| (column.name.as_str(), column)));
+    last
+}
+
 /// What a name was before decides what it may become: data of the old column may still be on disk somewhere.
-fn check_dropped(table: &Table, name: &str, ty: &CqlType, is_static: bool) -> Result<(), CqlError> {
-    let Some(dropped) = table.dropped.iter().rfind(|dropped| dropped.name == name) else { return Ok(()) };
+fn check_dropped(table: &Table, dropped: &DroppedColumn, ty: &CqlType, is_static: bool) -> Result<(), CqlError> {
+    let name = &dropped.name;
     if !may_replace(ty, &dropped.ty) {
         let old = without_user_types(&dropped.ty);
         return Err(CqlError::invalid(format!(
@@ -132,15 +153,15 @@ fn drop(table: &mut Table, columns: &[Ident], if_exists: bool, dropped_at: i64) 
     let mut at_once: Vec<&str> = columns.iter().map(Ident::as_str).collect();
     at_once.sort_unstable();
     at_once.dedup();
+    let mut gone: HashSet<ColumnId> = HashSet::with_hasher(hasher());
     for name in at_once {
-        let Some(at) = table.columns.iter().position(|column| column.name == name) else {
+        let Some(column) = table.column(name) else {
             if if_exists {
                 continue;
             }
             let (keyspace, table) = (&table.keyspace, &table.name);
             return Err(CqlError::invalid(format!("Column {name} was not found in table '{keyspace}.{table}'")));
         };
-        let column = &table.columns[at];
         if matches!(column.kind, ColumnKind::PartitionKey(_) | ColumnKind::Clustering { .. }) {
             return Err(CqlError::invalid(format!("Cannot drop PRIMARY KEY column {name}")));
         }
@@ -148,29 +169,41 @@ fn drop(table: &mut Table, columns: &[Ident], if_exists: bool, dropped_at: i64) 
             let udt = &udt.name;
             return Err(CqlError::invalid(format!("Cannot drop non-frozen column {name} of user type {udt}")));
         }
-        let Column { id, name, ty, kind } = table.columns.change(|list| list.remove(at));
-        table.dropped.push(DroppedColumn { id, name, ty, is_static: kind == ColumnKind::Static, dropped_at });
+        gone.insert(column.id);
     }
+    let mut dropped: Vec<Column> =
+        table.columns.change(|list| list.extract_if(.., |column| gone.contains(&column.id)).collect());
+    dropped.sort_by(|a, b| a.name.cmp(&b.name));
+    table.dropped.extend(dropped.into_iter().map(|Column { id, name, ty, kind }| DroppedColumn {
+        id,
+        name,
+        ty,
+        is_static: kind == ColumnKind::Static,
+        dropped_at,
+    }));
     Ok(())
 }
 
 fn rename(table: &mut Table, renames: &[(Ident, Ident)]) -> Result<(), CqlError> {
+    let mut places: HashMap<String, usize> = HashMap::with_hasher(hasher());
+    places.extend(table.columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)));
     for (from, to) in renames {
         let shown = format!("{}.{}", table.keyspace, table.name);
-        let taken = table.column(to.as_str()).is_some();
-        let Some(at) = table.columns.iter().position(|column| column.name == from.as_str()) else {
+        let Some(at) = places.get(from.as_str()).copied() else {
             return Err(CqlError::invalid(format!("Undefined column name {from} in table {shown}")));
         };
         if matches!(table.columns[at].kind, ColumnKind::Static | ColumnKind::Regular) {
             return Err(CqlError::invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
         }
-        if taken {
+        if places.contains_key(to.as_str()) {
             return Err(CqlError::invalid(format!(
                 "Cannot rename column {from} to {to} in table '{shown}'; another column with that name already exists"
             )));
         }
-        table.columns.change(|list| to.as_str().clone_into(&mut list[at].name));
+        places.remove(from.as_str());
+        places.insert(to.as_str().to_owned(), at);
     }
+    table.columns.change(|list| places.into_iter().for_each(|(name, at)| list[at].name = name));
     Ok(())
 }
 

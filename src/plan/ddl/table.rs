@@ -1,5 +1,6 @@
 //! CREATE and DROP TABLE.
 
+use crate::base::collections::{HashMap, HashSet, hasher};
 use crate::base::ids::{ColumnId, TableId};
 use crate::cql::ast::schema::{ColumnDefinition, CreateTable, DropNamed, PrimaryKey};
 use crate::cql::ast::{Ident, SortOrder};
@@ -11,8 +12,13 @@ use crate::types::uuid;
 
 /// What still leaves room for the id in a directory's name of 255 bytes.
 const NAME_CHARS_MAX: usize = 222;
-/// Where numbers of columns still leave room for those that ALTER adds.
-pub const COLUMNS_MAX: usize = 32_768;
+/// The most columns of a table: each is a row of `system_schema`, and all are one write.
+pub const COLUMNS_MAX: usize = 10_000;
+/// The most columns of its primary key: what looks for a component walks over those before it.
+pub const KEY_COLUMNS_MAX: usize = 256;
+
+/// The most types that all its columns are made of.
+pub const COLUMN_TYPE_PARTS_MAX: usize = 65_536;
 
 pub const MASKING_OFF: &str = "Cannot mask columns because dynamic data masking is not enabled. You can enable it with \
                                the dynamic_data_masking_enabled property on cassandra.yaml";
@@ -97,6 +103,9 @@ fn check_name(keyspace: &str, name: &str) -> Result<(), CqlError> {
 /// The one primary key, after what can be said of the statement without a schema.
 fn primary_key(create: &CreateTable) -> Result<&PrimaryKey, CqlError> {
     let table = &create.table.name;
+    if create.columns.len() > COLUMNS_MAX {
+        return Err(CqlError::invalid(format!("A table has at most {COLUMNS_MAX} columns")));
+    }
     if let Some(twice) = first_twice(create.columns.iter().map(|column| &column.name)) {
         return Err(CqlError::invalid(format!("Duplicate column '{twice}' declaration for table '{table}'")));
     }
@@ -113,6 +122,9 @@ fn primary_key(create: &CreateTable) -> Result<&PrimaryKey, CqlError> {
             )));
         }
     };
+    if key.partition.len() + key.clustering.len() > KEY_COLUMNS_MAX {
+        return Err(CqlError::invalid(format!("A primary key has at most {KEY_COLUMNS_MAX} columns")));
+    }
     if let Some(twice) = first_twice(key.partition.iter().chain(&key.clustering)) {
         return Err(CqlError::invalid(format!("Duplicate column '{twice}' in PRIMARY KEY clause for table '{table}'")));
     }
@@ -124,75 +136,88 @@ fn primary_key(create: &CreateTable) -> Result<&PrimaryKey, CqlError> {
     Ok(key)
 }
 
-fn first_twice<'a>(names: impl Iterator<Item = &'a Ident> + Clone) -> Option<&'a Ident> {
-    names
-        .clone()
-        .enumerate()
-        .find(|(at, name)| names.clone().take(*at).any(|other| other == *name))
-        .map(|(_, name)| name)
+fn first_twice<'a>(mut names: impl Iterator<Item = &'a Ident>) -> Option<&'a Ident> {
+    let mut seen: HashSet<&Ident> = HashSet::with_hasher(hasher());
+    names.find(|name| !seen.insert(*name))
 }
 
 /// The columns with their kinds; their ids are given once they are in order.
 fn columns(create: &CreateTable, key: &PrimaryKey, schema: &Schema, keyspace: &str) -> Result<Vec<Column>, CqlError> {
-    if create.columns.len() > COLUMNS_MAX {
-        return Err(CqlError::invalid(format!("A table has at most {COLUMNS_MAX} columns")));
-    }
     if create.columns.iter().any(|column| column.mask.is_some()) {
         return Err(CqlError::invalid(MASKING_OFF));
     }
-    let defined = |name: &&Ident| create.columns.iter().any(|column| column.name == **name);
-    if let Some(unknown) = key.partition.iter().chain(&key.clustering).find(|name| !defined(name)) {
+    let mut defined: HashSet<&Ident> = HashSet::with_hasher(hasher());
+    defined.extend(create.columns.iter().map(|column| &column.name));
+    if let Some(unknown) = key.partition.iter().chain(&key.clustering).find(|name| !defined.contains(name)) {
         let table = &create.table.name;
         return Err(CqlError::invalid(format!(
             "Unknown column '{unknown}' referenced in PRIMARY KEY for table '{table}'"
         )));
     }
     check_clustering_order(&create.clustering_order, &key.clustering)?;
-    let columns: Vec<Column> = create
-        .columns
-        .iter()
-        .map(|column| self::column(column, create, key, schema, keyspace))
-        .collect::<Result<_, _>>()?;
+    let kinds = key_kinds(create, key);
+    let mut columns = Vec::with_capacity(create.columns.len());
+    let mut parts_left = COLUMN_TYPE_PARTS_MAX;
+    for definition in &create.columns {
+        let column = column(definition, kinds.get(&definition.name).copied(), schema, keyspace)?;
+        if !column.ty.take_parts(&mut parts_left) {
+            return Err(too_many_parts());
+        }
+        columns.push(column);
+    }
     if key.clustering.is_empty() && columns.iter().any(|column| column.kind == ColumnKind::Static) {
         return Err(CqlError::invalid(STATIC_NEEDS_CLUSTERING));
     }
     Ok(columns)
 }
 
+/// How many types columns beside these may be made of; an error where there are too many already.
+pub fn parts_left(columns: &[Column]) -> Result<usize, CqlError> {
+    let mut left = COLUMN_TYPE_PARTS_MAX;
+    if columns.iter().all(|column| column.ty.take_parts(&mut left)) { Ok(left) } else { Err(too_many_parts()) }
+}
+
+pub fn too_many_parts() -> CqlError {
+    CqlError::invalid(format!("The columns of a table can be made of at most {COLUMN_TYPE_PARTS_MAX} types together"))
+}
+
+/// What the columns of the primary key are.
+fn key_kinds<'c>(create: &'c CreateTable, key: &'c PrimaryKey) -> HashMap<&'c Ident, ColumnKind> {
+    let mut kinds: HashMap<&Ident, ColumnKind> = HashMap::with_hasher(hasher());
+    kinds.extend((0..).zip(&key.partition).map(|(position, name)| (name, ColumnKind::PartitionKey(position))));
+    for (position, name) in (0..).zip(&key.clustering) {
+        let order = create.clustering_order.iter().find(|(other, _)| other == name);
+        let descending = matches!(order, Some((_, SortOrder::Descending)));
+        kinds.insert(name, ColumnKind::Clustering { position, descending });
+    }
+    kinds
+}
+
+/// `key`: what the column is to the primary key, if it is part of that.
 fn column(
     definition: &ColumnDefinition,
-    create: &CreateTable,
-    key: &PrimaryKey,
+    key: Option<ColumnKind>,
     schema: &Schema,
     keyspace: &str,
 ) -> Result<Column, CqlError> {
     let name = &definition.name;
-    let place = |of: &[Ident]| of.iter().position(|other| other == name).and_then(|at| u16::try_from(at).ok());
-    let kind = if let Some(position) = place(&key.partition) {
-        ColumnKind::PartitionKey(position)
-    } else if let Some(position) = place(&key.clustering) {
-        let order = create.clustering_order.iter().find(|(other, _)| other == name);
-        let descending = matches!(order, Some((_, SortOrder::Descending)));
-        ColumnKind::Clustering { position, descending }
-    } else if definition.is_static {
-        ColumnKind::Static
-    } else {
-        ColumnKind::Regular
-    };
     let ty = column_type::resolve(&definition.data_type, schema, keyspace)?;
-    if matches!(kind, ColumnKind::PartitionKey(_) | ColumnKind::Clustering { .. }) {
+    let other = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
+    if key.is_some() {
         if definition.is_static {
             return Err(CqlError::invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY")));
         }
         column_type::check_key(&ty, name.as_str())?;
     }
-    Ok(Column { id: ColumnId(0), name: name.as_str().to_owned(), ty, kind })
+    Ok(Column { id: ColumnId(0), name: name.as_str().to_owned(), ty, kind: key.unwrap_or(other) })
 }
 
 /// CLUSTERING ORDER BY names clustering columns from the first on, in their order.
 fn check_clustering_order(order: &[(Ident, SortOrder)], clustering: &[Ident]) -> Result<(), CqlError> {
+    let mut known: HashSet<&Ident> = HashSet::with_hasher(hasher());
+    known.extend(clustering);
     let strangers: Vec<&str> =
-        order.iter().map(|(name, _)| name).filter(|name| !clustering.contains(name)).map(Ident::as_str).collect();
+        order.iter().map(|(name, _)| name).filter(|name| !known.contains(name)).map(Ident::as_str).collect();
     if !strangers.is_empty() {
         return Err(CqlError::invalid(format!(
             "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not clustering columns",
@@ -270,6 +295,7 @@ fn fresh_id(context: &Context) -> TableId {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::{COLUMNS_MAX, KEY_COLUMNS_MAX};
     use crate::plan::ddl::testing::Node;
     use crate::schema::ColumnKind;
 
@@ -420,5 +446,27 @@ mod tests {
             "0x2200 COMPACT STORAGE is not supported: leave it out",
         );
         check("(k int PRIMARY KEY, v int MASKED WITH DEFAULT)", &format!("0x2200 {}", super::MASKING_OFF));
+    }
+
+    /// As many columns as there may be: were one looked for among the others, this would take longer than anyone waits.
+    #[test]
+    fn wide_tables_are_made_and_changed_at_once() {
+        let names = |range: std::ops::Range<usize>| range.map(|at| format!("c{at}")).collect::<Vec<_>>();
+        let columns = |range| names(range).iter().map(|name| format!("{name} int")).collect::<Vec<_>>().join(", ");
+        let mut node = Node::new();
+        let half = COLUMNS_MAX / 2;
+        node.check(&format!("CREATE TABLE t (k int PRIMARY KEY, {})", columns(0..half)), "CREATED TABLE t");
+        node.check(&format!("ALTER TABLE t ADD ({})", columns(half..COLUMNS_MAX - 1)), "UPDATED TABLE t");
+        node.check("ALTER TABLE t ADD one_more int", "0x2200 Table ks.t cannot have more columns");
+        node.check(&format!("ALTER TABLE t DROP ({})", names(1..half).join(", ")), "UPDATED TABLE t");
+        node.check(&format!("ALTER TABLE t ADD ({})", columns(1..half)), "UPDATED TABLE t");
+        assert_eq!(node.schema.table("ks", "t").unwrap().columns.len(), COLUMNS_MAX);
+        let all = columns(0..COLUMNS_MAX);
+        node.check(&format!("CREATE TABLE u (k int PRIMARY KEY, {all})"), "0x2200 A table has at most 10000 columns");
+        let keys = names(0..KEY_COLUMNS_MAX + 1).join(", ");
+        node.check(
+            &format!("CREATE TABLE u ({}, PRIMARY KEY ({keys}))", columns(0..KEY_COLUMNS_MAX + 1)),
+            "0x2200 A primary key has at most 256 columns",
+        );
     }
 }

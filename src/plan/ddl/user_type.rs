@@ -1,9 +1,11 @@
 //! CREATE, ALTER and DROP TYPE. Types hold the types that they are made of, so a change of one is a change of all that
 //! are made of it, and of the tables that use them.
 
+use crate::base::collections::{HashSet, hasher};
 use crate::cql::ast::schema::{AlterType, CreateType, DropNamed, TypeChange};
 use crate::cql::ast::{DataType, Ident};
-use crate::plan::ddl::{DdlPlan, access, column_type, keyspace};
+use crate::plan::data_type::{TYPE_PARTS_MAX, too_many_parts};
+use crate::plan::ddl::{DdlPlan, access, column_type, keyspace, table};
 use crate::plan::names;
 use crate::protocol::{Change, CqlError, SchemaChange};
 use crate::schema::stored::{table_with_udt, udt_with_udt};
@@ -22,11 +24,17 @@ pub fn create(create: &CreateType, schema: &Schema, current: Option<&str>) -> Re
         return Err(CqlError::invalid(format!("A user type with name '{name}' already exists")));
     }
     let mut fields: Vec<(String, CqlType)> = Vec::with_capacity(create.fields.len());
+    let mut names: HashSet<&str> = HashSet::with_hasher(hasher());
+    let mut parts_left = TYPE_PARTS_MAX - 1;
     for (field, ty) in &create.fields {
-        if fields.iter().any(|(other, _)| other == field.as_str()) {
+        if !names.insert(field.as_str()) {
             return Err(CqlError::invalid(format!("Duplicate field name '{field}' in type '{name}'")));
         }
-        fields.push((field.as_str().to_owned(), column_type::resolve_field(ty, schema, keyspace_name)?));
+        let ty = column_type::resolve_field(ty, schema, keyspace_name)?;
+        if !ty.take_parts(&mut parts_left) {
+            return Err(too_many_parts());
+        }
+        fields.push((field.as_str().to_owned(), ty));
     }
     let udt = UdtType { keyspace: keyspace_name.to_owned(), name: name.to_owned(), fields };
     let change = SchemaChange::user_type(Change::Created, keyspace_name, name);
@@ -62,7 +70,9 @@ pub fn alter(alter: &AlterType, schema: &Schema, current: Option<&str>) -> Resul
         return Ok(DdlPlan::nothing());
     }
     let change = SchemaChange::user_type(Change::Updated, keyspace_name, name);
-    Ok(DdlPlan::change(with_users(altered, keyspace), change))
+    let ops = with_users(altered, keyspace);
+    check_parts(&ops)?;
+    Ok(DdlPlan::change(ops, change))
 }
 
 fn add_field(
@@ -118,8 +128,9 @@ fn rename_fields(udt: &mut UdtType, renames: &[(Ident, Ident)], if_exists: bool)
             None => return Err(CqlError::invalid(format!("Unkown field {from} in user type {shown}"))),
         }
     }
-    for (at, (name, _)) in udt.fields.iter().enumerate() {
-        if udt.fields.iter().take(at).any(|(other, _)| other == name) {
+    let mut names: HashSet<&str> = HashSet::with_hasher(hasher());
+    for (name, _) in &udt.fields {
+        if !names.insert(name.as_str()) {
             // Cassandra names the keyspace here.
             return Err(CqlError::invalid(format!("Duplicate field name {name} in type {}", udt.keyspace)));
         }
@@ -136,6 +147,25 @@ fn with_users(udt: UdtType, keyspace: &Keyspace) -> Vec<SchemaOp> {
     let tables = tables.map(|table| SchemaOp::PutTable(Box::new(table)));
     let users: Vec<SchemaOp> = types.chain(tables).collect();
     [SchemaOp::PutType(udt)].into_iter().chain(users).collect()
+}
+
+/// Refuses what a changed type makes too large.
+fn check_parts(ops: &[SchemaOp]) -> Result<(), CqlError> {
+    for op in ops {
+        let mut left = TYPE_PARTS_MAX - 1;
+        let fits = match op {
+            SchemaOp::PutType(udt) => udt.fields.iter().all(|(_, ty)| ty.take_parts(&mut left)),
+            SchemaOp::PutTable(table) => {
+                table::parts_left(&table.columns)?;
+                table.columns.iter().all(|column| column.ty.take_parts(&mut { TYPE_PARTS_MAX }))
+            }
+            _ => true,
+        };
+        if !fits {
+            return Err(too_many_parts());
+        }
+    }
+    Ok(())
 }
 
 pub fn drop(drop: &DropNamed, schema: &Schema, current: Option<&str>) -> Result<DdlPlan, CqlError> {
@@ -264,5 +294,30 @@ mod tests {
         node.check("DROP TYPE addr", "DROPPED TYPE addr");
         node.check("DROP TYPE addr", "0x2200 Type 'ks.addr' doesn't exist");
         node.check("DROP TYPE IF EXISTS addr", "VOID");
+    }
+
+    /// Types of types would double with each statement.
+    #[test]
+    fn types_have_a_size() {
+        let mut node = Node::new();
+        let too_large = "0x2200 A type can be made of at most 2048 types";
+        node.check("CREATE TYPE t0 (a int, b int)", "CREATED TYPE t0");
+        for at in 1..9 {
+            let of = format!("frozen<t{}>", at - 1);
+            node.check(&format!("CREATE TYPE t{at} (a {of}, b {of})"), &format!("CREATED TYPE t{at}"));
+        }
+        node.check("CREATE TYPE t9 (a frozen<t8>, b frozen<t8>)", too_large);
+        node.check("CREATE TABLE t (k int PRIMARY KEY, v tuple<t8, t8>)", too_large);
+        node.check("CREATE TABLE t (k int PRIMARY KEY, v t8)", "CREATED TABLE t");
+        node.check("ALTER TYPE t0 ADD c int", "UPDATED TYPE t0");
+        node.check("ALTER TYPE t0 ADD d int", "UPDATED TYPE t0");
+        node.check("ALTER TYPE t0 ADD e int", too_large);
+        let fields = (0..2048).map(|at| format!("f{at} int")).collect::<Vec<_>>().join(", ");
+        node.check(&format!("CREATE TYPE wide ({fields})"), too_large);
+        let columns = (0..40).map(|at| format!("c{at} t8")).collect::<Vec<_>>().join(", ");
+        node.check(
+            &format!("CREATE TABLE u (k int PRIMARY KEY, {columns})"),
+            "0x2200 The columns of a table can be made of at most 65536 types together",
+        );
     }
 }

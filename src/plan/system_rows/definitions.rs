@@ -1,5 +1,7 @@
 //! The rows of `system_schema`, `system_virtual_schema` and of the stored schema for keyspaces, tables and types.
 
+use std::collections::BTreeMap;
+
 use md5::{Digest, Md5};
 
 use crate::plan::system_rows::writer::{Row, Writer};
@@ -126,12 +128,11 @@ pub fn table(writer: &mut Writer<'_>, table: &Table) {
     for column in &table.columns {
         writer.put(SCHEMA, "columns", keyspace, column_row(name, column));
     }
-    for dropped in &table.dropped {
-        // A name dropped twice has two of these; the later one is shown.
-        let is_last = table.dropped.iter().rfind(|other| other.name == dropped.name) == Some(dropped);
-        if is_last {
-            writer.put(SCHEMA, "dropped_columns", keyspace, dropped_row(name, dropped));
-        }
+    // A name dropped twice has two of these; the later one is shown.
+    let last: BTreeMap<&str, &DroppedColumn> =
+        table.dropped.iter().map(|dropped| (dropped.name.as_str(), dropped)).collect();
+    for dropped in last.values() {
+        writer.put(SCHEMA, "dropped_columns", keyspace, dropped_row(name, dropped));
     }
 }
 
