@@ -1,9 +1,10 @@
 //! Bind variables: what each marker of a statement stands for, found while it is prepared.
 
+use crate::base::collections::{HashMap, hasher};
 use crate::cql::ast::BindIndex;
 use crate::plan::ColumnSpec;
 use crate::protocol::CqlError;
-use crate::schema::{ColumnKind, Table};
+use crate::schema::Table;
 
 /// The markers of one statement and what has been found out about them.
 #[derive(Debug)]
@@ -54,14 +55,9 @@ fn key_indexes(table: &Table, variables: &[Variable]) -> Option<Vec<u16>> {
     if !variables.iter().all(|variable| of_table(&variable.spec)) {
         return None;
     }
-    let gives = |variable: &Variable, column: &str| variable.receiver == column;
-    table
-        .columns
-        .iter()
-        .filter(|column| matches!(column.kind, ColumnKind::PartitionKey(_)))
-        .map(|column| variables.iter().rposition(|variable| gives(variable, &column.name)))
-        .map(|at| at.and_then(|at| u16::try_from(at).ok()))
-        .collect()
+    let mut last: HashMap<&str, usize> = HashMap::with_hasher(hasher());
+    last.extend(variables.iter().enumerate().map(|(at, variable)| (variable.receiver.as_str(), at)));
+    table.partition_key().map(|column| u16::try_from(*last.get(column.name.as_str())?).ok()).collect()
 }
 
 #[cfg(test)]

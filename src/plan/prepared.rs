@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::base::collections::{HashMap, hasher};
 use crate::cql::Parsed;
 use crate::cql::ast::{Describe, Modification, QualifiedName, Statement};
 use crate::plan::markers::Markers;
@@ -151,6 +152,11 @@ impl Prepared {
         matches!(self.statement, Kind::Batch(_))
     }
 
+    /// Whether it changes the schema.
+    pub fn is_ddl(&self) -> bool {
+        matches!(self.statement, Kind::Ddl)
+    }
+
     /// EXECUTE's own words for a wrong number of values; QUERY's are `bind`'s.
     pub fn check_count(&self, given: usize) -> Result<(), CqlError> {
         let wanted = self.variables.len();
@@ -166,9 +172,10 @@ impl Prepared {
         if !values.is_named() {
             return values.iter().map(|(_, value)| value).collect();
         }
-        let named: Vec<_> = values.iter().collect();
-        let find = |name: &str| named.iter().rev().find(|(given, _)| *given == Some(name)).map(|(_, value)| *value);
-        self.variables.iter().filter_map(|variable| find(&variable.name)).collect()
+        // Of a name given twice the last value counts.
+        let mut named: HashMap<&str, Value<'v>> = HashMap::with_hasher(hasher());
+        named.extend(values.iter().filter_map(|(name, value)| Some((name?, value))));
+        self.variables.iter().filter_map(|variable| named.get(variable.name.as_str()).copied()).collect()
     }
 }
 

@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::base::collections::{HashMap, hasher};
+
 use super::collection::{element_texts, element_type, pack_list, pack_map, pack_set, pack_tuple, pack_vector};
 use super::cql_type::{CqlType, UdtType};
 use super::error::ValueError;
@@ -304,13 +306,17 @@ fn user_type(udt: &UdtType, json: &Value, now_ms: i64) -> Result<Vec<u8>, ValueE
         return Err(unexpected("a map", json));
     };
     let mut fields: Vec<Option<Vec<u8>>> = vec![None; udt.fields.len()];
+    let mut places: HashMap<&str, (usize, &CqlType)> = HashMap::with_hasher(hasher());
+    // Of fields that share a name, should there be such, the first.
+    places.extend(udt.fields.iter().enumerate().rev().map(|(at, (name, ty))| (name.as_str(), (at, ty))));
     for (key, value) in object {
         let name = unquote_key(key);
-        let found = udt.fields.iter().zip(&mut fields).find(|((field, _), _)| *field == name);
-        let ((_, ty), field) = found.ok_or_else(|| {
+        let (at, ty) = places.get(name.as_str()).copied().ok_or_else(|| {
             ValueError::Json(format!("Unknown field '{name}' in value of user defined type {}", udt.name))
         })?;
-        *field = from_json(ty, value, now_ms)?;
+        if let Some(field) = fields.get_mut(at) {
+            *field = from_json(ty, value, now_ms)?;
+        }
     }
     Ok(pack_tuple(fields.iter().map(Option::as_deref)))
 }

@@ -66,7 +66,7 @@ impl Grouping {
                     column.name
                 )));
             }
-            let at = table.columns.iter().position(|other| other.id == column.id).unwrap_or_default();
+            let at = table.columns.place(&column.name).unwrap_or_default();
             if at < next || (next..at).any(|skipped| !restrictions.is_equal(skipped)) {
                 return Err(CqlError::invalid(
                     "Group by currently only support groups of columns following their declared order in the PRIMARY KEY",

@@ -1,6 +1,7 @@
 //! The parts of composed values in a selection: what a literal is made of, and what may be taken of a collection or
 //! user type.
 
+use crate::base::collections::{HashMap, hasher};
 use crate::cql::ast::{Ident, Selectable};
 use crate::plan::ColumnSpec;
 use crate::protocol::CqlError;
@@ -57,13 +58,14 @@ pub(super) fn parts_of<'a>(literal: &'a Selectable, ty: &CqlType) -> Option<Vec<
             Some(entries.iter().flat_map(|(k, v)| [(Some(k), (**key).clone()), (Some(v), (**value).clone())]).collect())
         }
         (Selectable::Map(entries), CqlType::Udt(udt)) => {
-            let is_field = |name: &Selectable| matches!(name, Selectable::Column(name) if udt.field_index(name.as_str()).is_some());
-            let value = |field: &str| {
-                let named = |name: &Selectable| matches!(name, Selectable::Column(name) if name.as_str() == field);
-                entries.iter().rev().find(|(name, _)| named(name)).map(|(_, value)| value)
-            };
-            let fields = || udt.fields.iter().map(|(field, ty)| (value(field), ty.clone())).collect();
-            entries.iter().all(|(name, _)| is_field(name)).then(fields)
+            // Of a field named twice the last value counts.
+            let mut values: HashMap<&str, &Selectable> = HashMap::with_hasher(hasher());
+            for (name, value) in entries {
+                let Selectable::Column(name) = name else { return None };
+                values.insert(name.as_str(), value);
+            }
+            let fields = udt.fields.iter().map(|(field, ty)| (values.remove(field.as_str()), ty.clone())).collect();
+            values.is_empty().then_some(fields)
         }
         (Selectable::Parenthesized(items), CqlType::Tuple(types)) if items.len() <= types.len() => {
             Some(items.iter().map(Some).zip(types.iter().cloned()).collect())

@@ -24,6 +24,9 @@ use crate::types::{CqlType, number};
 /// How much one page of a read may hold on its way to the coordinator, which asks for as many as it needs.
 pub const READ_PAGE_BYTES: usize = 1 << 20;
 
+/// How many combinations of partitions and their rows or slices one SELECT may name by IN.
+pub const SELECT_PRODUCT_MAX: usize = 1 << 20;
+
 /// A SELECT ready for binding.
 #[derive(Debug)]
 pub struct PreparedSelect {
@@ -152,6 +155,15 @@ impl PreparedSelect {
         let slices = slices::bind(restrictions, table, binding)?;
         if slices.is_empty() {
             partitions = Partitions::Keys(Vec::new());
+        }
+        if let Partitions::Keys(keys) = &partitions
+            && keys.len().saturating_mul(slices.len()) > SELECT_PRODUCT_MAX
+        {
+            return Err(CqlError::invalid(format!(
+                "The IN restrictions of partition key and clustering columns make {} combinations; a SELECT may name \
+                 at most {SELECT_PRODUCT_MAX}",
+                keys.len() * slices.len()
+            )));
         }
         let filters_regulars = restrictions
             .others

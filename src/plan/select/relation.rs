@@ -50,9 +50,8 @@ impl<'b> RelationBuilder<'b, '_> {
     }
 
     fn find(&self, name: &Ident) -> Result<(usize, &'b Column), CqlError> {
-        let column = names::column(self.table, name)?;
-        let at = self.table.columns.iter().position(|other| other.id == column.id);
-        Ok((at.unwrap_or_default(), column))
+        let at = names::place(self.table, name)?;
+        Ok((at, &self.table.columns[at]))
     }
 
     fn single(
@@ -187,13 +186,18 @@ impl<'b> RelationBuilder<'b, '_> {
     }
 
     fn misplaced_token(&self, columns: &[usize], key: &[usize]) -> String {
-        if !key.iter().all(|at| columns.contains(at)) {
+        // The key's columns are the first ones.
+        let mut named = columns.to_vec();
+        named.sort_unstable();
+        let count = named.len();
+        named.dedup();
+        if !named.starts_with(key) {
             return "The token() function must be applied to all partition key components or none of them".to_owned();
         }
-        if has_duplicate(columns) {
+        if named.len() < count {
             return "The token() function contains duplicate partition key components".to_owned();
         }
-        if columns.iter().any(|at| !key.contains(at)) {
+        if named.len() > key.len() {
             return "The token() function must contains only partition key components".to_owned();
         }
         let names: Vec<&str> = self.table.partition_key().map(|column| column.name.as_str()).collect();
@@ -295,10 +299,6 @@ impl<'b> RelationBuilder<'b, '_> {
         };
         Ok(Restriction { columns, is_multi: true, kind })
     }
-}
-
-fn has_duplicate(columns: &[usize]) -> bool {
-    columns.iter().enumerate().any(|(at, column)| columns.iter().take(at).any(|before| before == column))
 }
 
 /// IN of one value is an equality.

@@ -2,7 +2,7 @@
 
 use crate::plan::term::Term;
 use crate::protocol::CqlError;
-use crate::schema::{Column, Table};
+use crate::schema::{Column, ColumnKind, Table};
 
 /// A restriction of `columns`, which are more than one only where they are neighbours in the clustering.
 #[derive(Debug)]
@@ -66,6 +66,12 @@ impl Restriction {
 
     pub fn is_in(&self) -> bool {
         matches!(self.kind, RestrictionKind::In(_))
+    }
+
+    /// Whether it restricts columns of the primary key.
+    pub fn is_of_key(&self, table: &Table) -> bool {
+        let kind = table.columns.get(self.first()).map(|column| column.kind);
+        matches!(kind, Some(ColumnKind::PartitionKey(_) | ColumnKind::Clustering { .. }))
     }
 
     /// The place in `Table::columns` of the first column.

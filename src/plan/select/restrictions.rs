@@ -1,6 +1,8 @@
 //! The WHERE clause as a whole: which restrictions choose partitions, which choose rows within them, and which only
 //! filter. Rules and words are those of Cassandra's StatementRestrictions.
 
+use std::collections::BTreeMap;
+
 use crate::cql::ast::Relation;
 use crate::plan::select::relation::{RelationBuilder, Restricted};
 use crate::plan::select::restriction::Restriction;
@@ -33,6 +35,7 @@ impl Restrictions {
         allow_filtering: bool,
     ) -> Result<Restrictions, CqlError> {
         let mut restrictions = Restrictions::default();
+        let mut others: BTreeMap<usize, Restriction> = BTreeMap::new();
         for relation in relations {
             match (RelationBuilder { scope, table }).restriction(relation)? {
                 Restricted::Token(token) => {
@@ -41,29 +44,35 @@ impl Restrictions {
                         None => token,
                     });
                 }
-                Restricted::Columns(restriction) => restrictions.add(restriction, table, allow_filtering)?,
+                Restricted::Columns(new) if new.is_of_key(table) => restrictions.add(new, table, allow_filtering)?,
+                Restricted::Columns(new) => {
+                    let column = new.first();
+                    let merged = match others.remove(&column) {
+                        Some(held) => held.merge(new, table)?,
+                        None => new,
+                    };
+                    others.insert(column, merged);
+                }
             }
         }
+        restrictions.others = others.into_values().collect();
         restrictions.sliced = restrictions.count_sliced(table);
         restrictions.is_key_known = !restrictions.filters_partition_key(table)
             && restrictions.partition_key.len() == table.partition_key().count();
         Ok(restrictions)
     }
 
+    /// Takes in a restriction of the primary key.
     fn add(&mut self, new: Restriction, table: &Table, allow_filtering: bool) -> Result<(), CqlError> {
-        let kind = table.columns.get(new.first()).map(|column| column.kind);
-        match kind {
-            Some(ColumnKind::PartitionKey(_)) => insert(&mut self.partition_key, new, table),
-            Some(ColumnKind::Clustering { .. }) => {
-                let (first, is_slice) = (new.first(), new.is_slice());
-                let last = self.clustering.last().map(|last| (last.first(), last.is_slice()));
-                insert(&mut self.clustering, new, table)?;
-                match last {
-                    Some(last) if !allow_filtering => check_after_slice(table, last, (first, is_slice)),
-                    _ => Ok(()),
-                }
-            }
-            _ => insert(&mut self.others, new, table),
+        if table.columns.get(new.first()).is_some_and(|column| matches!(column.kind, ColumnKind::PartitionKey(_))) {
+            return insert(&mut self.partition_key, new, table);
+        }
+        let (first, is_slice) = (new.first(), new.is_slice());
+        let last = self.clustering.last().map(|last| (last.first(), last.is_slice()));
+        insert(&mut self.clustering, new, table)?;
+        match last {
+            Some(last) if !allow_filtering => check_after_slice(table, last, (first, is_slice)),
+            _ => Ok(()),
         }
     }
 
@@ -111,8 +120,11 @@ impl Restrictions {
 
     /// Whether this column has one known value.
     pub fn is_equal(&self, column: usize) -> bool {
-        let mut all = self.partition_key.iter().chain(&self.clustering);
-        all.any(|restriction| restriction.is_equal() && restriction.columns.contains(&column))
+        let of = |list: &[Restriction]| {
+            let at = list.partition_point(|held| held.last() < column);
+            list.get(at).is_some_and(|held| held.is_equal() && held.first() <= column)
+        };
+        of(&self.partition_key) || of(&self.clustering)
     }
 
     /// What Cassandra checks while it takes the restrictions in.
@@ -170,11 +182,10 @@ impl Restrictions {
 
 /// Puts a restriction among those of its kind, merged with the ones it shares a column with.
 fn insert(list: &mut Vec<Restriction>, new: Restriction, table: &Table) -> Result<(), CqlError> {
-    let shares = |held: &Restriction| held.columns.iter().any(|column| new.columns.contains(column));
-    let merged = match list.iter().position(shares) {
-        Some(at) => list.remove(at).merge(new, table)?,
-        None => new,
-    };
+    // The columns of each are neighbours.
+    let at = list.partition_point(|held| held.last() < new.first());
+    let shares = list.get(at).is_some_and(|held| held.first() <= new.last());
+    let merged = if shares { list.remove(at).merge(new, table)? } else { new };
     let at = list.partition_point(|held| held.first() < merged.first());
     list.insert(at, merged);
     Ok(())

@@ -38,7 +38,7 @@ pub(super) struct StoredColumn {
 }
 
 /// Which cells of a column a metadata function looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CellPart {
     Whole,
     /// The element whose key this constant is.
@@ -183,11 +183,16 @@ fn select_cells<'c, 'a>(
     constants: &[Option<Vec<u8>>],
 ) -> Vec<Option<&'c Cell<'a>>> {
     if let CqlType::Udt(udt) = ty {
-        let field = |at: usize| cells.iter().find(|cell| field_number(cell) == Some(at));
-        return match part {
-            CellPart::Field(at) => vec![field(usize::from(at))],
-            _ => (0..udt.fields.len()).map(field).collect(),
-        };
+        if let CellPart::Field(at) = part {
+            return vec![cells.iter().find(|cell| field_number(cell) == Some(usize::from(at)))];
+        }
+        let mut fields = vec![None; udt.fields.len()];
+        for cell in cells {
+            if let Some(field) = field_number(cell).and_then(|at| fields.get_mut(at)) {
+                field.get_or_insert(cell);
+            }
+        }
+        return fields;
     }
     let constant = |at: usize| constants.get(at).and_then(Option::as_deref);
     let key_type = path_type(ty);

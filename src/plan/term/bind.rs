@@ -19,7 +19,7 @@ impl Term {
                 let bytes = literal::from_text(&self.ty, text, now_ms).map_err(|error| invalid(error.to_string()))?;
                 Ok(Bound::owned(bytes))
             }
-            Kind::Marker(at) => marker(&self.ty, binding.values.get(*at)),
+            Kind::Marker(at) => marker(&self.ty, binding.value(*at)),
             Kind::List(items) => elements(items, binding, "collections")
                 .map(|items| sequence(items, |items| collection::pack_list(items.iter().map(|item| Some(&**item))))),
             Kind::Set(items) => {

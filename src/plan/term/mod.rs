@@ -116,7 +116,9 @@ impl<'a> Bound<'a> {
 /// use of randomness gets bits of its own.
 #[derive(Debug)]
 pub struct Binding<'v> {
-    pub values: &'v [Value<'v>],
+    /// The columns of an INSERT JSON, whose markers come before the statement's own.
+    columns: &'v [Value<'v>],
+    values: &'v [Value<'v>],
     context: Context,
     uses: &'v Cell<u64>,
 }
@@ -124,7 +126,20 @@ pub struct Binding<'v> {
 impl<'v> Binding<'v> {
     /// `uses` counts on over all statements of a request.
     pub fn new(values: &'v [Value<'v>], context: Context, uses: &'v Cell<u64>) -> Binding<'v> {
-        Binding { values, context, uses }
+        Binding { columns: &[], values, context, uses }
+    }
+
+    /// The same with the columns of an INSERT JSON before the values.
+    pub fn with_columns(self, columns: &'v [Value<'v>]) -> Binding<'v> {
+        Binding { columns, ..self }
+    }
+
+    /// The value of a marker.
+    fn value(&self, marker: usize) -> Option<&'v Value<'v>> {
+        match marker.checked_sub(self.columns.len()) {
+            Some(at) => self.values.get(at),
+            None => self.columns.get(marker),
+        }
     }
 
     pub fn context(&self) -> &Context {

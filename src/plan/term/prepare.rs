@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::base::collections::{HashSet, hasher};
 use crate::cql::ast::{self, Ident};
 use crate::plan::functions::{self, Argument, Function, FunctionError};
 use crate::plan::{ColumnSpec, Context, data_type};
@@ -224,7 +225,8 @@ fn user_type(
     receiver: &ColumnSpec,
     scope: &mut Scope<'_>,
 ) -> Result<Term, CqlError> {
-    let written = |name: &str| fields.iter().rev().find(|(field, _)| field.as_str() == name).map(|(_, term)| term);
+    let values = raw::by_name(fields);
+    let written = |name: &str| values.get(name).copied();
     for (name, ty) in &udt.fields {
         if let Some(term) = written(name)
             && !scope.fits(term, ty)?
@@ -235,7 +237,9 @@ fn user_type(
             )));
         }
     }
-    if let Some((unknown, _)) = fields.iter().find(|(name, _)| udt.field_index(name.as_str()).is_none()) {
+    let mut known: HashSet<&str> = HashSet::with_hasher(hasher());
+    known.extend(udt.fields.iter().map(|(name, _)| name.as_str()));
+    if let Some((unknown, _)) = fields.iter().find(|(name, _)| !known.contains(name.as_str())) {
         return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
     }
     let mut terms = Vec::with_capacity(udt.fields.len());

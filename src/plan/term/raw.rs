@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::base::collections::{HashMap, HashSet, hasher};
 use crate::cql::ast;
 use crate::plan::data_type;
 use crate::plan::functions::{self, Argument, Function, type_assignment};
@@ -132,9 +133,9 @@ fn user_type_assignment(
     fields: &[(ast::Ident, ast::Term)],
     udt: &UdtType,
 ) -> Result<Assignment, CqlError> {
+    let written = by_name(fields);
     for (name, ty) in &udt.fields {
-        let written = fields.iter().rev().find(|(field, _)| field.as_str() == name);
-        if let Some((_, term)) = written
+        if let Some(term) = written.get(name.as_str())
             && assignment(raw.with(term), ty)? == Assignment::No
         {
             return Ok(Assignment::No);
@@ -143,13 +144,36 @@ fn user_type_assignment(
     Ok(Assignment::Weak)
 }
 
+/// The values of a user type's literal; of a field named twice the last one.
+pub(super) fn by_name(fields: &[(ast::Ident, ast::Term)]) -> HashMap<&str, &ast::Term> {
+    let mut values: HashMap<&str, &ast::Term> = HashMap::with_hasher(hasher());
+    values.extend(fields.iter().map(|(name, term)| (name.as_str(), term)));
+    values
+}
+
+/// How many different types the elements of a literal may have for one of them to be looked for that takes all.
+const COMPARED_TYPES_MAX: usize = 64;
+
+/// The first of these types that takes the values of all of them.
+fn common(types: impl Iterator<Item = Option<CqlType>>) -> Option<CqlType> {
+    let mut different: Vec<CqlType> = Vec::new();
+    let mut seen: HashSet<CqlType> = HashSet::with_hasher(hasher());
+    for ty in types {
+        let ty = ty?;
+        if different.last() != Some(&ty) && seen.insert(ty.clone()) {
+            different.push(ty);
+        }
+    }
+    if different.len() > COMPARED_TYPES_MAX {
+        return None;
+    }
+    different.iter().find(|ty| different.iter().all(|other| ty.is_value_compatible_with(other))).cloned()
+}
+
 /// The type that a term has, or that its constants prefer; `None` where only a receiver can tell.
 pub fn compatible_type(raw: RawTerm<'_>) -> Option<CqlType> {
-    // Elements of different types have the first one that takes all of them.
-    let common = |items: &mut dyn Iterator<Item = &ast::Term>| -> Option<CqlType> {
-        let types: Vec<CqlType> = items.map(|item| compatible_type(raw.with(item))).collect::<Option<_>>()?;
-        types.iter().find(|ty| types.iter().all(|other| ty.is_value_compatible_with(other))).cloned()
-    };
+    let common =
+        |items: &mut dyn Iterator<Item = &ast::Term>| common(items.map(|item| compatible_type(raw.with(item))));
     match raw.term {
         ast::Term::Literal(constant) => Some(literal(constant).preferred_type()),
         ast::Term::Null | ast::Term::Marker(_) | ast::Term::UserType(_) => None,

@@ -23,6 +23,15 @@ pub(super) struct Part<'p> {
     pub values: &'p [Value<'p>],
 }
 
+/// The most rows and ranges that one request may change.
+pub const CHANGES_MAX: usize = 131_072;
+
+/// The most values that the INSERT JSONs of one request give: each gives one for every column of its table.
+pub const JSON_VALUES_MAX: usize = 1 << 20;
+
+/// The most bytes of one request's mutations, far above what a log takes: so much is never held to be refused.
+pub const ENCODED_BYTES_MAX: usize = 128 << 20;
+
 /// All that a request does to one partition.
 struct Group<'p> {
     table: &'p Rc<Table>,
@@ -31,10 +40,39 @@ struct Group<'p> {
     parts: Vec<usize>,
 }
 
+/// What a request has come to so far.
+#[derive(Default)]
+struct Totals {
+    changes: usize,
+    bytes: usize,
+}
+
+impl Totals {
+    fn add(&mut self, changes: usize) -> Result<(), CqlError> {
+        self.changes += changes;
+        if self.changes > CHANGES_MAX {
+            return Err(invalid(format!("One request may change at most {CHANGES_MAX} rows")));
+        }
+        Ok(())
+    }
+
+    /// `bytes`: of the mutation that is being encoded.
+    fn check(&self, bytes: usize) -> Result<(), CqlError> {
+        if self.bytes + bytes > ENCODED_BYTES_MAX {
+            return Err(invalid(format!("The changes of one request have more than {ENCODED_BYTES_MAX} bytes")));
+        }
+        Ok(())
+    }
+}
+
 /// The mutations of a request's modifications. Within one they stand in the order of the statements.
 pub(super) fn mutations(parts: &[Part<'_>], options: &RequestOptions<'_>) -> Result<Vec<PlannedMutation>, CqlError> {
     for part in parts {
         part.write.conditions.refuse()?;
+    }
+    let json_values = parts.iter().filter(|part| part.write.json.is_some()).map(|part| part.write.table.columns.len());
+    if json_values.sum::<usize>() > JSON_VALUES_MAX {
+        return Err(invalid(format!("The INSERT JSONs of one request may give at most {JSON_VALUES_MAX} values")));
     }
     // The columns of INSERT JSONs, where their bindings can borrow them.
     let mut columns = Vec::with_capacity(parts.len());
@@ -44,46 +82,45 @@ pub(super) fn mutations(parts: &[Part<'_>], options: &RequestOptions<'_>) -> Res
         let table = &part.write.table;
         columns.push(part.write.json.as_ref().map(|json| json.columns(table, &binding)).transpose()?);
     }
-    let values: Vec<Option<Vec<Value<'_>>>> =
-        columns.iter().zip(parts).map(|(columns, part)| columns.as_ref().map(|all| joined(all, part.values))).collect();
+    let columns: Vec<Vec<Value<'_>>> =
+        columns.iter().map(|columns| columns.iter().flatten().map(json::Column::as_value).collect()).collect();
     let bindings: Vec<Binding<'_>> = parts
         .iter()
-        .zip(&values)
-        .map(|(part, values)| Binding::new(values.as_deref().unwrap_or(part.values), options.context, &uses))
+        .zip(&columns)
+        .map(|(part, columns)| Binding::new(part.values, options.context, &uses).with_columns(columns))
         .collect();
     let moments = parts
         .iter()
         .zip(&bindings)
         .map(|(part, binding)| part.write.using.bind(&part.write.table, binding, options))
         .collect::<Result<Vec<Moment>, _>>()?;
+    let mut totals = Totals::default();
     let mut out = Vec::new();
-    for group in grouped(parts, &bindings)? {
+    for group in grouped(parts, &bindings, &mut totals)? {
         let mut bytes = Vec::with_capacity(128);
         let mut builder = MutationBuilder::begin(&mut bytes, group.table.id, group.table.version, &group.key);
         let empty_bytes = builder.len_bytes();
         for at in group.parts {
-            parts[at].write.encode(&mut builder, &moments[at], &bindings[at])?;
+            parts[at].write.encode(&mut builder, &moments[at], &bindings[at], &mut totals)?;
         }
         if builder.len_bytes() > empty_bytes {
             let token = partitioner::token_of(&group.key);
+            totals.bytes += bytes.len();
             out.push(PlannedMutation { table: group.table.clone(), token, bytes });
         }
     }
     Ok(out)
 }
 
-/// The columns of an INSERT JSON before the statement's own values.
-fn joined<'v>(columns: &'v [json::Column], values: &[Value<'v>]) -> Vec<Value<'v>> {
-    columns.iter().map(json::Column::as_value).chain(values.iter().copied()).collect()
-}
-
 /// Which parts change which partition, partitions in the order in which they are first named.
-fn grouped<'p>(parts: &[Part<'p>], bindings: &[Binding<'_>]) -> Result<Vec<Group<'p>>, CqlError> {
+fn grouped<'p>(parts: &[Part<'p>], bindings: &[Binding<'_>], totals: &mut Totals) -> Result<Vec<Group<'p>>, CqlError> {
     let mut groups: Vec<Group<'_>> = Vec::with_capacity(1);
     let mut places: HashMap<(TableId, Vec<u8>), usize> = HashMap::with_hasher(hasher());
     for (at, (part, binding)) in parts.iter().zip(bindings).enumerate() {
         let table = &part.write.table;
-        for key in part.write.which.keys(table, binding)? {
+        let keys = part.write.which.keys(table, binding)?;
+        totals.add(keys.len())?;
+        for key in keys {
             if parts.len() == 1 {
                 groups.push(Group { table, key, parts: vec![at] });
                 continue;
@@ -105,6 +142,7 @@ impl PreparedWrite {
         builder: &mut MutationBuilder<'_>,
         moment: &Moment,
         binding: &Binding<'v>,
+        totals: &mut Totals,
     ) -> Result<(), CqlError> {
         let only_static = super::only_static(&self.operations, &self.conditions);
         if only_static && self.which.clustering.is_empty() && self.table.clustering().next().is_some() {
@@ -112,8 +150,10 @@ impl PreparedWrite {
         }
         match self.which.rows(&self.table, binding)? {
             Rows::Keys(rows) => {
+                totals.add(rows.len().saturating_sub(1))?;
                 for row in rows {
                     self.encode_row(&row, builder, moment, binding)?;
+                    totals.check(builder.len_bytes())?;
                 }
                 self.encode_statics(builder, moment, binding)
             }
@@ -123,6 +163,7 @@ impl PreparedWrite {
                 Ok(())
             }
             Rows::Ranges(ranges) => {
+                totals.add(ranges.len().saturating_sub(1))?;
                 for range in &ranges {
                     builder.range_tombstone(range.start(), range.end(), moment.stamp, moment.now_s);
                 }

@@ -18,6 +18,7 @@ mod timing;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::base::collections::{HashSet, hasher};
 use crate::cql::ast;
 use crate::plan::markers::Markers;
 use crate::plan::term::{Scope, Term, invalid};
@@ -26,6 +27,7 @@ use crate::protocol::CqlError;
 use crate::schema::{Column, ColumnKind, Schema, Table};
 
 pub use batch::{BatchLimits, PreparedBatch, bind_batch};
+pub use encode::{CHANGES_MAX, ENCODED_BYTES_MAX, JSON_VALUES_MAX};
 pub use rows::COMBINATIONS_MAX;
 pub use timing::{EXPIRES_S_MAX, TTL_S_MAX};
 
@@ -135,7 +137,8 @@ fn prepare_insert(table: &Rc<Table>, insert: &ast::Insert, scope: &mut Scope<'_>
     if insert.columns.len() != insert.values.len() {
         return Err(invalid("Unmatched column names/values"));
     }
-    if (1..insert.columns.len()).any(|at| insert.columns[..at].contains(&insert.columns[at])) {
+    let mut names: HashSet<&ast::Ident> = HashSet::with_hasher(hasher());
+    if insert.columns.iter().any(|name| !names.insert(name)) {
         return Err(invalid("The column names contains duplicates"));
     }
     let mut keys = Vec::new();
@@ -352,5 +355,36 @@ mod tests {
         let options = RequestOptions { consistency: Consistency::Serial, ..testing::options() };
         let error = plan_with(&schema, "UPDATE plain SET v = 1 WHERE k = 1", &[], &options).unwrap_err();
         assert_eq!(error, "You must use conditional updates for serializable writes");
+    }
+
+    /// As many as a table may have: were each looked for among the others, this would take longer than anyone waits.
+    #[test]
+    fn every_column_of_a_wide_table_is_named_at_once() {
+        let names: Vec<String> = (0..9_999).map(|at| format!("c{}", at * 7 % 9_999)).collect();
+        let schema = testing::schema(&[&format!("CREATE TABLE w (k int PRIMARY KEY, {} int)", names.join(" int, "))]);
+        let cql = format!("INSERT INTO w (k, {}) VALUES (1{})", names.join(", "), ", 2".repeat(9_999));
+        assert_eq!(words(&schema, &cql, &[]).unwrap()[0].matches("=2").count(), 9_999);
+        let cql = format!("INSERT INTO w (k, {}, c5) VALUES (1{})", names.join(", "), ", 2".repeat(10_000));
+        check_refused(&schema, &cql, "The column names contains duplicates");
+        let cql = format!("UPDATE w SET {} = 2 WHERE k = 1", names.join(" = 2, "));
+        assert_eq!(words(&schema, &cql, &[]).unwrap()[0].matches("=2").count(), 9_999);
+    }
+
+    #[test]
+    fn what_one_request_multiplies_is_limited() {
+        let schema = schema();
+        let list = (0..400).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let cql = format!("DELETE FROM t WHERE k IN ({list}) AND c IN ({list})");
+        check_refused(&schema, &cql, "One request may change at most 131072 rows");
+        // Each INSERT JSON of a batch has its own columns beside the batch's values, and no copy of those.
+        let statements = "INSERT INTO plain JSON ?; ".repeat(20_000);
+        let object = Value::Bytes(br#"{"k": 1, "v": 2}"#);
+        let cql = format!("BEGIN UNLOGGED BATCH {statements} APPLY BATCH");
+        assert_eq!(words(&schema, &cql, &[object; 20_000]).unwrap().len(), 1);
+        let columns = (0..1_000).map(|at| format!("c{at} int")).collect::<Vec<_>>().join(", ");
+        let schema = testing::schema(&[&format!("CREATE TABLE w (k int PRIMARY KEY, {columns})")]);
+        let statements = "INSERT INTO w JSON '{}'; ".repeat(1_100);
+        let cql = format!("BEGIN UNLOGGED BATCH {statements} APPLY BATCH");
+        check_refused(&schema, &cql, "The INSERT JSONs of one request may give at most 1048576 values");
     }
 }
