@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::net::budget::Held;
-use crate::net::statements::Statement;
+use crate::net::statements::{Statement, StatementId};
 use crate::plan::describe::ReadyRows;
 use crate::plan::select::FinishedRows;
 use crate::protocol::response::{put_schema_change, put_set_keyspace, put_supported, put_void};
@@ -17,7 +17,7 @@ pub enum Outcome {
     Void,
     SetKeyspace(String),
     SchemaChange(SchemaChange),
-    Prepared(Rc<Statement>),
+    Prepared(StatementId, Rc<Statement>),
     Rows {
         statement: Rc<Statement>,
         rows: FinishedRows,
@@ -64,9 +64,9 @@ impl Answer {
             Outcome::Void => put_void(out),
             Outcome::SetKeyspace(keyspace) => put_set_keyspace(keyspace, out),
             Outcome::SchemaChange(change) => put_schema_change(version, change, out),
-            Outcome::Prepared(statement) => {
+            Outcome::Prepared(id, statement) => {
                 let answer = PreparedAnswer {
-                    id: &statement.id,
+                    id,
                     variables: &statement.variables,
                     partition_key: &statement.prepared.pk_indexes,
                     result: &statement.columns,

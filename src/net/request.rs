@@ -136,7 +136,8 @@ impl Call {
     }
 
     async fn ddl(&self, statement: &Statement, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
-        match self.net.router.ddl(&statement.text, statement.keyspace.as_deref()).await? {
+        let text = statement.ddl_text.as_deref().unwrap_or_default();
+        match self.net.router.ddl(text, statement.keyspace.as_deref()).await? {
             Reply::Ddl { change, warnings: said } => {
                 warnings.extend(said);
                 Ok(change.map_or(Outcome::Void, Outcome::SchemaChange))
@@ -148,11 +149,11 @@ impl Call {
     async fn prepare(&self, prepare: Prepare<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
         let keyspace = self.keyspace_for(prepare.keyspace);
         let router = &self.net.router;
-        let statement = self.net.statements.prepare(&router.schema(), prepare.text, keyspace.as_deref())?;
+        let (id, statement) = self.net.statements.prepare(&router.schema(), prepare.text, keyspace.as_deref())?;
         // Every shard knows it before the answer, so that EXECUTE finds it on any connection.
         router.prepare_elsewhere(prepare.text, keyspace.as_deref()).await?;
         warnings.extend_from_slice(&statement.prepared.warnings);
-        Ok(Outcome::Prepared(statement))
+        Ok(Outcome::Prepared(id, statement))
     }
 
     async fn batch(&self, batch: Batch<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {

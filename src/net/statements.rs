@@ -15,8 +15,8 @@ pub type StatementId = [u8; 16];
 
 /// A statement with what its answers need, made once.
 pub struct Statement {
-    pub id: StatementId,
-    pub text: String,
+    /// The text of a schema change, which is planned where it is made.
+    pub ddl_text: Option<String>,
     /// The keyspace current at PREPARE: it stays, whatever USE follows.
     pub keyspace: Option<String>,
     pub prepared: Prepared,
@@ -25,14 +25,12 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Parses and plans a text.
+    /// Parses and plans a text. A QUERY needs no id: it would cost more than all else of a long text.
     pub fn new(schema: &Schema, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
         let parsed = cql::parse(text).map_err(|error| CqlError::syntax(error.to_string()))?;
         let prepared = plan::prepare(&parsed, schema, keyspace)?;
-        let id = statement_id(if prepared.names_keyspaces { None } else { keyspace }, text);
         Ok(Rc::new(Statement {
-            id,
-            text: text.to_owned(),
+            ddl_text: prepared.is_ddl().then(|| text.to_owned()),
             keyspace: keyspace.map(str::to_owned),
             variables: metadata(&prepared.variables),
             columns: metadata(&prepared.columns),
@@ -68,22 +66,31 @@ impl Statements {
     }
 
     /// Prepares a text here, or finds it prepared.
-    pub fn prepare(&self, schema: &Schema, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
-        let known = |keyspace: Option<&str>| self.by_id.borrow().get(&statement_id(keyspace, text)).cloned();
-        if let Some(statement) = known(keyspace).or_else(|| known(None).filter(|known| known.prepared.names_keyspaces))
-        {
-            return Ok(statement);
+    pub fn prepare(
+        &self,
+        schema: &Schema,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<(StatementId, Rc<Statement>), CqlError> {
+        let (id, id_of_text) = (statement_id(keyspace, text), statement_id(None, text));
+        let known = |id: &StatementId| self.by_id.borrow().get(id).cloned();
+        if let Some(statement) = known(&id) {
+            return Ok((id, statement));
+        }
+        if let Some(statement) = known(&id_of_text).filter(|known| known.prepared.names_keyspaces) {
+            return Ok((id_of_text, statement));
         }
         let statement = Statement::new(schema, text, keyspace)?;
-        self.keep(statement.clone());
-        Ok(statement)
+        let id = if statement.prepared.names_keyspaces { id_of_text } else { id };
+        self.keep(id, statement.clone());
+        Ok((id, statement))
     }
 
-    fn keep(&self, statement: Rc<Statement>) {
+    fn keep(&self, id: StatementId, statement: Rc<Statement>) {
         let mut by_id = self.by_id.borrow_mut();
         let mut order = self.order.borrow_mut();
-        if by_id.insert(statement.id, statement.clone()).is_none() {
-            order.push_back(statement.id);
+        if by_id.insert(id, statement).is_none() {
+            order.push_back(id);
         }
         while by_id.len() > self.count_max {
             let Some(oldest) = order.pop_front() else { break };
