@@ -586,3 +586,54 @@ fn a_schema_change_that_fails_leaves_everything_as_it_was() {
         });
     }
 }
+
+/// What each key of an IN costs does not depend on how many there are (were it so, this would take minutes), whichever
+/// shards own them; rows come in the order of the keys' values, each key once, in pages of any size.
+#[test]
+fn keys_of_a_long_in_are_read_in_order() {
+    const KEYS: i32 = 20_000;
+    for shards in [1, 3] {
+        let (node, mut client) = node(shards, Limits::default());
+        node.run(async move {
+            fill(&mut client, 0..300, 1).await;
+            let list =
+                |keys: &mut dyn Iterator<Item = i32>| keys.map(|key| key.to_string()).collect::<Vec<_>>().join(",");
+            let keys = list(&mut (-KEYS / 2..KEYS / 2).rev().chain(0..300));
+            let all: Vec<Vec<u8>> = (0..300i32).map(|key| key.to_be_bytes().to_vec()).collect();
+            let cql = format!("SELECT k FROM ks.t WHERE k IN ({keys})");
+            assert_eq!(client.page(&cql, 5000, None).await, (all.clone(), None));
+            assert_eq!(client.page(&format!("{cql} LIMIT 7"), 5000, None).await.0, all[..7]);
+            let few = format!("SELECT k FROM ks.t WHERE k IN ({})", list(&mut (0..320).rev()));
+            for page_size in [1, 7, 100] {
+                let (mut got, mut state) = (Vec::new(), None);
+                loop {
+                    let (rows, next) = client.page(&few, page_size, state.as_deref()).await;
+                    assert!(rows.len() <= page_size as usize, "{page_size}");
+                    got.extend(rows);
+                    state = next;
+                    if state.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(got, all, "{shards} shards, pages of {page_size}");
+            }
+            let many = list(&mut (0..65_537));
+            let got = client.ask(&format!("SELECT k FROM ks.t WHERE k IN ({many})"), &[]).await;
+            assert!(matches!(&got, Got::Error(ErrorCode::Invalid, text) if text.contains("at most 65536")), "{got:?}");
+        });
+    }
+}
+
+/// A long text of nothing but blanks and comments is an error like another, and before a statement it is nothing.
+#[test]
+fn a_frame_of_blanks_is_answered() {
+    let (node, mut client) = node(1, Limits::default());
+    node.run(async move {
+        for blanks in [" \t\n", "-- x\n", "/* * / */ "] {
+            let text = blanks.repeat((4 << 20) / blanks.len());
+            let got = client.ask(&text, &[]).await;
+            assert_eq!(got.code(), Some(ErrorCode::SyntaxError), "{got:?}");
+            assert_eq!(client.ask(&format!("{text}SELECT v FROM ks.t WHERE k = 1"), &[]).await.code(), None);
+        }
+    });
+}

@@ -1,5 +1,7 @@
 //! What a reader is shown of a partition: the rows that are live now, no deletions.
 
+use std::rc::Rc;
+
 use crate::base::ids::ColumnId;
 use crate::mutation::cursor::{Fragment, PartitionCursor, PartitionStart, ReadStop};
 use crate::mutation::row::Row;
@@ -9,19 +11,20 @@ use crate::mutation::row::Row;
 pub struct LiveRows<C> {
     cursor: C,
     now_s: i64,
-    /// Columns that are no more: their cells show nothing, and keep no row alive.
-    dropped: Vec<ColumnId>,
+    /// Columns that are no more, ascending: their cells show nothing, and keep no row alive.
+    dropped: Option<Rc<[ColumnId]>>,
 }
 
 impl<'a, C: PartitionCursor<'a>> LiveRows<C> {
     pub fn new(cursor: C, now_s: i64) -> Self {
-        LiveRows { cursor, now_s, dropped: Vec::new() }
+        LiveRows { cursor, now_s, dropped: None }
     }
 
-    /// The same, without the cells of these columns.
+    /// The same, without the cells of these columns, which ascend.
     #[must_use]
-    pub fn without(mut self, dropped: impl IntoIterator<Item = ColumnId>) -> Self {
-        self.dropped.extend(dropped);
+    pub fn without(mut self, dropped: Option<Rc<[ColumnId]>>) -> Self {
+        debug_assert!(dropped.iter().all(|dropped| dropped.is_sorted()));
+        self.dropped = dropped;
         self
     }
 
@@ -46,8 +49,8 @@ impl<'a, C: PartitionCursor<'a>> LiveRows<C> {
 
     /// Leaves what is live in the row, and tells whether that is anything.
     fn shows(&self, row: &mut Row<'a>) -> bool {
-        if !self.dropped.is_empty() {
-            row.cells.retain(|cell| !self.dropped.contains(&cell.column));
+        if let Some(dropped) = &self.dropped {
+            row.cells.retain(|cell| dropped.binary_search(&cell.column).is_err());
         }
         row.retain_live(self.now_s)
     }
@@ -112,10 +115,10 @@ mod tests {
             static_row: Some(OwnedRow::copy(&row)),
             fragments: vec![OwnedFragment::Row(OwnedRow::copy(&row))],
         };
-        let mut one = LiveRows::new(partition.cursor(), 90).without([ColumnId(1)]);
+        let mut one = LiveRows::new(partition.cursor(), 90).without(Some([ColumnId(1)].into()));
         assert_eq!(one.start().unwrap().static_row.unwrap().cells.len(), 1);
         assert_eq!(one.next_row().unwrap().unwrap().cells[0].column, ColumnId(2));
-        let mut both = LiveRows::new(partition.cursor(), 90).without([ColumnId(1), ColumnId(2)]);
+        let mut both = LiveRows::new(partition.cursor(), 90).without(Some([ColumnId(1), ColumnId(2)].into()));
         assert_eq!(both.start().unwrap().static_row, None);
         assert_eq!(both.next_row().unwrap(), None);
     }

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use crate::mutation::read::ReadPage;
 use crate::net::Net;
 use crate::net::budget::{Budget, Held};
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::statements::Statement;
-use crate::plan::select::{FinishedRows, ReadPlan};
+use crate::plan::select::{FinishedRows, Intake, ReadPlan, ResultSet};
 use crate::plan::{self, Plan, Prepared, RequestOptions, WritePlan, describe, system_rows};
 use crate::protocol::result::MetadataMode;
 use crate::protocol::{
@@ -126,13 +127,33 @@ impl Call {
     async fn read(&self, read: &ReadPlan) -> Result<(FinishedRows, Held), CqlError> {
         let mut result = read.result();
         let mut held = self.answers.holder();
-        let mut next = Some(read.command.clone());
-        while let Some(command) = next {
-            let page = self.net.router.read(&read.table, command).await?;
-            next = result.push(&page)?;
+        loop {
+            let page = self.net.router.read(&read.table, result.command()).await?;
+            if let Some(rest) = take_in(&mut result, &page)? {
+                self.take_rest(&mut result, rest, &mut held).await?;
+            }
             held.resize(result.len_bytes())?;
+            if !result.turn_page(&page)? {
+                break;
+            }
         }
         Ok((result.finish()?, held))
+    }
+
+    /// Takes in what is left of a page, with turns of others in between.
+    async fn take_rest(
+        &self,
+        result: &mut ResultSet,
+        mut rest: Box<Intake<'_>>,
+        held: &mut Held,
+    ) -> Result<(), CqlError> {
+        loop {
+            held.resize(result.len_bytes())?;
+            self.net.io.yield_now().await;
+            if !result.take(&mut rest)? {
+                return Ok(());
+            }
+        }
     }
 
     async fn ddl(&self, statement: &Statement, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
@@ -216,4 +237,10 @@ impl Call {
         let ticks = crate::types::uuid::ticks_of_unix_ms(context.now_us.div_euclid(1000));
         crate::types::uuid::version1(ticks, context.random[0].to_be_bytes())
     }
+}
+
+/// Takes a page in, as far as one turn goes; what is left of it. Most pages are done at once.
+fn take_in<'p>(result: &mut ResultSet, page: &'p ReadPage) -> Result<Option<Box<Intake<'p>>>, CqlError> {
+    let mut intake = Intake::of(page);
+    Ok(result.take(&mut intake)?.then(|| Box::new(intake)))
 }

@@ -7,7 +7,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `write`, `batch` | mutations by owner, one timestamp for all; logged batches over several shards |
-//! | `read`, `scan` | keys in the order asked; ranges from all shards, merged by token |
+//! | `read`, `keys`, `scan` | keys in the order asked; ranges from all shards, merged by token |
 //! | `ddl`, `operate` | what shard 0 leads: schema changes, TRUNCATE, operators' commands |
 //! | `consistency` | UNAVAILABLE where a level wants more replicas than one |
 //! | `serve`, `message` | the receiving end, and what shards say to each other |
@@ -20,6 +20,7 @@ mod batch;
 mod consistency;
 mod ddl;
 mod errors;
+mod keys;
 pub mod message;
 mod operate;
 mod read;

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use crate::base::ids::Token;
 use crate::mutation::page::{PageItem, PageView, PageWriter};
-use crate::mutation::read::{PartitionKey, ReadCommand, ReadPage, Resume};
+use crate::mutation::read::{Limits, PartitionKey, ReadCommand, ReadPage, Resume};
 use crate::mutation::{ReadStop, Row};
 use crate::protocol::CqlError;
 use crate::router::Router;
@@ -23,54 +23,60 @@ struct Part<'a> {
 impl Router {
     pub(super) async fn scan_all(
         self: &Rc<Self>,
-        command: ReadCommand,
+        command: &ReadCommand,
         deadline_ns: u64,
     ) -> Result<ReadPage, CqlError> {
-        let asked = self.shards().map(|shard| self.read_from(shard, command.clone(), deadline_ns));
+        let asked = self.shards().map(|shard| self.read_from(shard, command, deadline_ns));
         let pages = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        merge_pages(&pages, &command).map_err(|stop| CqlError::server_error(format!("a shard's page: {stop:?}")))
+        let wanted = Wanted { limits: command.limits, distinct: command.distinct, resume: command.resume.as_ref() };
+        merge_pages(&pages, &wanted, |token, key| (token, key))
     }
 }
 
-/// Merges pages of disjoint partitions, each in token order, into one of at most the command's limits.
-fn merge_pages(pages: &[ReadPage], command: &ReadCommand) -> Result<ReadPage, ReadStop> {
+/// What a read asks of a page, whichever its partitions.
+pub(super) struct Wanted<'c> {
+    pub limits: Limits,
+    pub distinct: bool,
+    pub resume: Option<&'c Resume>,
+}
+
+/// Merges pages of disjoint partitions, each in the order of `place`, into one within the limits.
+pub(super) fn merge_pages<'p, P: Ord>(
+    pages: &'p [ReadPage],
+    wanted: &Wanted<'_>,
+    place: impl Fn(Token, &'p [u8]) -> P,
+) -> Result<ReadPage, CqlError> {
     let mut parts = Vec::new();
-    // Beyond this place, a shard that has more might give the next partition.
-    let mut horizon: Option<(Token, &[u8])> = None;
     for page in pages {
-        parse(page, &mut parts)?;
-        if let Some(resume) = &page.resume {
-            let place = (resume.partition.token, resume.partition.key.as_slice());
-            horizon = Some(horizon.map_or(place, |before| before.min(place)));
-        }
+        parse(page, &mut parts).map_err(|stop| CqlError::server_error(format!("a shard's page: {stop:?}")))?;
     }
-    parts.sort_by(|a, b| (a.token, a.key).cmp(&(b.token, b.key)));
+    parts.sort_by_cached_key(|part| place(part.token, part.key));
+    let place_of = |resume: &'p Resume| place(resume.partition.token, &resume.partition.key);
+    // Beyond this place, a shard that has more might give the next partition.
+    let first_stop = pages.iter().filter_map(|page| page.resume.as_ref()).min_by_key(|resume| place_of(resume));
+    let horizon = first_stop.map(place_of);
     let mut merged = ReadPage::default();
     let mut out = PageWriter::new(&mut merged.bytes);
     for part in &parts {
-        if horizon.is_some_and(|place| (part.token, part.key) > place) {
+        if horizon.as_ref().is_some_and(|horizon| place(part.token, part.key) > *horizon) {
             break;
         }
-        let before = carried_rows(command, part);
-        let taken = write_part(part, command, merged.rows, before, &mut out);
+        let before = carried_rows(wanted.resume, part);
+        let taken = write_part(part, wanted, merged.rows, before, &mut out);
         merged.rows += taken.rows;
         merged.resume = Some(taken.resume);
-        if merged.rows >= command.limits.rows || out.len_bytes() >= command.limits.page_bytes {
+        if merged.rows >= wanted.limits.rows || out.len_bytes() >= wanted.limits.page_bytes {
             return Ok(merged);
         }
     }
     // All that came before the horizon is in: the next page goes on from the shard that stopped first.
-    merged.resume = pages
-        .iter()
-        .filter_map(|page| page.resume.as_ref())
-        .min_by(|a, b| (a.partition.token, &a.partition.key).cmp(&(b.partition.token, &b.partition.key)))
-        .cloned();
+    merged.resume = first_stop.cloned();
     Ok(merged)
 }
 
 /// Rows of this partition in earlier pages.
-fn carried_rows(command: &ReadCommand, part: &Part<'_>) -> u64 {
-    match &command.resume {
+fn carried_rows(resume: Option<&Resume>, part: &Part<'_>) -> u64 {
+    match resume {
         Some(resume)
             if resume.after.is_some() && resume.partition.token == part.token && resume.partition.key == part.key =>
         {
@@ -85,14 +91,8 @@ struct Taken {
     resume: Resume,
 }
 
-fn write_part(
-    part: &Part<'_>,
-    command: &ReadCommand,
-    rows_before: u64,
-    carried: u64,
-    out: &mut PageWriter<'_>,
-) -> Taken {
-    let room = usize::try_from(command.limits.rows - rows_before).unwrap_or(usize::MAX);
+fn write_part(part: &Part<'_>, wanted: &Wanted<'_>, rows_before: u64, carried: u64, out: &mut PageWriter<'_>) -> Taken {
+    let room = usize::try_from(wanted.limits.rows - rows_before).unwrap_or(usize::MAX);
     out.partition(part.token, part.key);
     if let Some(row) = &part.static_row {
         out.static_row(row, None);
@@ -105,7 +105,7 @@ fn write_part(
         last = Some(row.clustering.to_vec());
     }
     // A partition without rows is there for its static row, and is done.
-    let after = if command.distinct { None } else { last };
+    let after = if wanted.distinct { None } else { last };
     let partition = PartitionKey { token: part.token, key: part.key.to_vec() };
     let partition_rows = if after.is_some() { carried + rows } else { 0 };
     Taken { rows: rows.max(1), resume: Resume { partition, after, partition_rows } }

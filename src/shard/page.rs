@@ -1,9 +1,11 @@
 //! One partition's part of a page: which live rows are answered, how they are counted, where the next page starts.
 //! Pure: the sources stand behind a cursor.
 
+use std::borrow::Cow;
+
 use crate::mutation::live::LiveRows;
 use crate::mutation::page::PageWriter;
-use crate::mutation::read::{OwnedPosition, PartitionKey, ReadCommand, Resume, Slice};
+use crate::mutation::read::{OwnedPosition, PartitionKey, Partitions, ReadCommand, Resume, Slice};
 use crate::mutation::{PartitionCursor, PartitionStart, ReadStop, Row};
 use crate::schema::Table;
 use crate::shard::filter::{Candidate, passes};
@@ -15,6 +17,23 @@ pub struct Progress {
     pub rows: u64,
     /// The place to go on from: the last row taken, or the last partition done.
     pub resume: Option<Resume>,
+    /// Which of the keys asked for is the next.
+    pub key_at: usize,
+}
+
+impl Progress {
+    /// Before the first row of a page.
+    pub fn begin(command: &ReadCommand) -> Progress {
+        let key_at = match (&command.partitions, &command.resume) {
+            (Partitions::Keys(keys), Some(resume)) => match keys.iter().position(|key| *key == resume.partition) {
+                Some(at) if resume.after.is_some() => at,
+                Some(at) => at + 1,
+                None => keys.len(),
+            },
+            _ => 0,
+        };
+        Progress { rows: 0, resume: command.resume.clone(), key_at }
+    }
 }
 
 /// How a partition's part ended.
@@ -27,8 +46,8 @@ pub enum Ended {
 }
 
 /// The slices of `command` that are left after `resume` within its partition.
-pub fn slices_after(command: &ReadCommand, resume: Option<&Resume>, table: &Table) -> Vec<Slice> {
-    let Some(after) = resume.and_then(|resume| resume.after.as_ref()) else { return command.slices.clone() };
+pub fn slices_after<'c>(command: &'c ReadCommand, resume: Option<&Resume>, table: &Table) -> Cow<'c, [Slice]> {
+    let Some(after) = resume.and_then(|resume| resume.after.as_ref()) else { return Cow::Borrowed(&command.slices) };
     let order = table.clustering_order();
     let mut slices = Vec::with_capacity(command.slices.len());
     for slice in &command.slices {
@@ -48,7 +67,7 @@ pub fn slices_after(command: &ReadCommand, resume: Option<&Resume>, table: &Tabl
             slices.push(slice);
         }
     }
-    slices
+    Cow::Owned(slices)
 }
 
 /// Appends what `rows` has for the page, until the partition or the page ends.

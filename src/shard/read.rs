@@ -4,7 +4,9 @@
 //! page goes back to where its current partition began, the missing blocks are loaded and held, and the partition is
 //! read again against the table as it then is.
 
-use crate::base::ids::Token;
+use std::rc::Rc;
+
+use crate::base::ids::{ColumnId, Token};
 use crate::mutation::ReadStop;
 use crate::mutation::live::LiveRows;
 use crate::mutation::merge::Merge;
@@ -34,7 +36,8 @@ impl Shard {
         let store = self.store(command.table).ok_or(ReadError::UnknownTable(command.table))?;
         bump(&store.counts.reads);
         let table = store.table();
-        let mut progress = Progress { rows: 0, resume: command.resume.clone() };
+        let mut progress = Progress::begin(command);
+        let dropped = dropped_columns(&table);
         let mut bytes = Vec::new();
         let mut misses = Misses::new();
         loop {
@@ -43,8 +46,8 @@ impl Shard {
                 let sources = Sources::of(&store, store.sstables());
                 let view = View { cache: &self.cache, pins: &pins, misses: &misses };
                 let turn_ends_ns = self.io.now_ns() + TURN_NS;
-                let mut attempt =
-                    Attempt { shard: self, table: &table, command, sources: &sources, view, turn_ends_ns };
+                let (dropped, sources) = (dropped.as_ref(), &sources);
+                let mut attempt = Attempt { shard: self, table: &table, dropped, command, sources, view, turn_ends_ns };
                 attempt.run(&mut progress, &mut bytes)
             };
             match tried {
@@ -72,6 +75,7 @@ impl Shard {
 struct Attempt<'a, 's> {
     shard: &'a Shard,
     table: &'a Table,
+    dropped: Option<&'a Rc<[ColumnId]>>,
     command: &'a ReadCommand,
     sources: &'a Sources<'s>,
     view: View<'a>,
@@ -92,24 +96,18 @@ impl<'a> Attempt<'a, '_> {
 
     fn keys(&mut self, progress: &mut Progress, bytes: &mut Vec<u8>) -> Result<Tried, ReadStop> {
         let Partitions::Keys(keys) = &self.command.partitions else { return Ok(Tried::Page { full: false }) };
-        let begun = progress.resume.as_ref();
-        let mut at = match begun.map(|resume| (keys.iter().position(|key| *key == resume.partition), &resume.after)) {
-            None => 0,
-            Some((Some(at), Some(_))) => at,
-            Some((Some(at), None)) => at + 1,
-            Some((None, _)) => keys.len(),
-        };
-        while let Some(key) = keys.get(at) {
+        while let Some(key) = keys.get(progress.key_at) {
             let within = progress.resume.as_ref().filter(|resume| resume.partition == *key);
             let slices = slices_after(self.command, within, self.table);
             let cursors = self.sources.partition(self.view, key.token, &key.key, &slices, self.command.reversed)?;
             let ended = self.take(cursors, progress, bytes)?;
-            at += 1;
+            progress.key_at += 1;
+            let is_last = progress.key_at == keys.len();
             if ended == Ended::Page {
-                let full = at < keys.len() || progress.resume.as_ref().is_some_and(|resume| resume.after.is_some());
+                let full = !is_last || progress.resume.as_ref().is_some_and(|resume| resume.after.is_some());
                 return Ok(Tried::Page { full });
             }
-            if at < keys.len() && self.turn_is_over() {
+            if !is_last && self.turn_is_over() {
                 return Ok(Tried::Turn);
             }
         }
@@ -155,8 +153,7 @@ impl<'a> Attempt<'a, '_> {
         }
         let (len_before, before) = (bytes.len(), progress.clone());
         let merge = Merge::new(self.table.clustering_order(), self.command.reversed, cursors);
-        let dropped = self.table.dropped.iter().map(|column| column.id);
-        let mut rows = LiveRows::new(merge, self.command.now_s).without(dropped);
+        let mut rows = LiveRows::new(merge, self.command.now_s).without(self.dropped.cloned());
         let taken = take_partition(&mut rows, self.table, self.command, progress, &mut PageWriter::new(bytes));
         if taken.is_err() {
             bytes.truncate(len_before);
@@ -164,6 +161,13 @@ impl<'a> Attempt<'a, '_> {
         }
         taken
     }
+}
+
+/// The ids of the columns that are no more, ascending; none where no column was dropped.
+fn dropped_columns(table: &Table) -> Option<Rc<[ColumnId]>> {
+    let mut dropped: Vec<ColumnId> = table.dropped.iter().map(|column| column.id).collect();
+    dropped.sort_unstable();
+    (!dropped.is_empty()).then(|| dropped.into())
 }
 
 fn sstable_error(error: &crate::sstable::SSTableError) -> ReadError {

@@ -14,7 +14,7 @@ use helenus::io::sim::{Faults, Simulation};
 use helenus::io::{Io, Mesh, Outside, Stream, TaskClass};
 use helenus::net::{Limits, Net, listen};
 use helenus::protocol::client::requests::{put_query, put_startup};
-use helenus::protocol::client::{Answer, Parameters, Response};
+use helenus::protocol::client::{Answer, Parameters, Response, ResultBody};
 use helenus::protocol::frame::BODY_BYTES_MAX;
 use helenus::protocol::{ErrorCode, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Value};
 use helenus::router::message::{Message, Reply, Request};
@@ -185,16 +185,35 @@ impl Client {
 
     /// The next answer with its stream; `None` once the server has closed.
     pub async fn answer(&mut self) -> Option<(i16, Got)> {
+        self.answer_as(|response, bytes| match response {
+            Response::Error(error) => Got::Error(error.code(), error.message().to_owned()),
+            _ => Got::Fine(bytes),
+        })
+        .await
+    }
+
+    /// The first values of the rows of one page of a statement, and where the next page starts.
+    pub async fn page(&mut self, text: &str, page_size: i32, state: Option<&[u8]>) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+        let parameters = Parameters { page_size: Some(page_size), paging_state: state, ..Parameters::default() };
+        self.put(1, Opcode::Query, |version, out| put_query(version, text, &parameters, out));
+        assert!(self.send().await);
+        let page = self.answer_as(|response, _| match response {
+            Response::Result(ResultBody::Rows(rows)) => {
+                let first = |row: Vec<Option<&[u8]>>| row[0].unwrap_or_default().to_vec();
+                (rows.iter().map(first).collect(), rows.paging_state.map(<[u8]>::to_vec))
+            }
+            other => panic!("{other:?}"),
+        });
+        page.await.unwrap().1
+    }
+
+    async fn answer_as<T>(&mut self, take: impl Fn(&Response<'_>, usize) -> T) -> Option<(i16, T)> {
         loop {
             let step = self.decoder.next(&self.received).unwrap_or_else(|refused| panic!("{:?}", refused.error));
             let consumed = step.consumed;
             let got = step.frame.map(|frame| {
                 assert_eq!(frame.version, self.version);
-                let got = match Answer::decode(&frame).unwrap().response {
-                    Response::Error(error) => Got::Error(error.code(), error.message().to_owned()),
-                    _ => Got::Fine(frame.body.len()),
-                };
-                (frame.stream, got)
+                (frame.stream, take(&Answer::decode(&frame).unwrap().response, frame.body.len()))
             });
             self.received.drain(..consumed);
             if got.is_some() {

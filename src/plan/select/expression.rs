@@ -60,6 +60,17 @@ pub(super) struct Values<'s> {
 }
 
 impl Expression {
+    /// Of how many expressions it is made, itself among them: the work of evaluating it.
+    pub fn size(&self) -> usize {
+        let all = |parts: &[Expression]| parts.iter().map(Expression::size).sum::<usize>();
+        1 + match self {
+            Expression::Leaf(_) | Expression::Constant(_) | Expression::Aggregate(_) => 0,
+            Expression::Call { arguments, .. } => all(arguments),
+            Expression::Token(parts) | Expression::Pack { parts, .. } => all(parts),
+            Expression::Field { of, .. } | Expression::Element { of, .. } | Expression::Slice { of, .. } => of.size(),
+        }
+    }
+
     pub fn evaluate<'s>(&self, values: &Values<'s>) -> Result<Option<Cow<'s, [u8]>>, CqlError> {
         Ok(match self {
             Expression::Leaf(at) => values.leaves.get(*at).and_then(Option::as_deref).map(Cow::Borrowed),

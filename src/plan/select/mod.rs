@@ -25,8 +25,8 @@ mod slices;
 
 pub use partitions::SELECT_PARTITIONS_MAX;
 pub use plan::ReadPlan;
-pub use prepared::{PreparedSelect, READ_PAGE_BYTES};
-pub use result::{FinishedRows, RESULT_PAGE_BYTES, ResultSet, UNPAGED_RESULT_BYTES_MAX};
+pub use prepared::{PreparedSelect, READ_PAGE_BYTES, SELECT_PRODUCT_MAX};
+pub use result::{FinishedRows, Intake, RESULT_PAGE_BYTES, RESULT_ROW_BYTES_MAX, ResultSet, UNPAGED_RESULT_BYTES_MAX};
 pub use slices::SELECT_SLICES_MAX;
 
 #[cfg(test)]

@@ -24,6 +24,27 @@ pub const UNPAGED_RESULT_BYTES_MAX: usize = 64 << 20;
 /// A page of an answer ends early once it holds so much.
 pub const RESULT_PAGE_BYTES: usize = 16 << 20;
 
+/// The most that one row of an answer may hold: a value may be named many times over.
+pub const RESULT_ROW_BYTES_MAX: usize = UNPAGED_RESULT_BYTES_MAX;
+
+/// Values and expressions that are evaluated before others have their turn: less than a millisecond's.
+const WORK_A_TURN: usize = 8192;
+
+/// A page on its way into an answer.
+#[derive(Debug)]
+pub struct Intake<'p> {
+    bytes: &'p [u8],
+    rows: PageRows<'p>,
+    /// Rows taken in.
+    taken: usize,
+}
+
+impl<'p> Intake<'p> {
+    pub fn of(page: &'p ReadPage) -> Intake<'p> {
+        Intake { bytes: &page.bytes, rows: PageRows::new(&page.bytes), taken: 0 }
+    }
+}
+
 /// The rows of an answer as the protocol wants them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedRows {
@@ -99,34 +120,71 @@ impl ResultSet {
         }
     }
 
-    /// Takes a page in. `Some(command)`: that page comes next. `None`: the answer, or this page of it, is complete.
-    pub fn push(&mut self, page: &ReadPage) -> Result<Option<ReadCommand>, CqlError> {
-        let mut rows = PageRows::new(&page.bytes);
-        while !self.is_complete && rows.advance().map_err(|error| broken(&error))? {
-            self.row(&rows.current())?;
+    /// The page to read next.
+    pub fn command(&self) -> &ReadCommand {
+        &self.command
+    }
+
+    /// Takes some rows of a page in, so that others may have their turn after it. Whether the page has more.
+    pub fn take(&mut self, intake: &mut Intake<'_>) -> Result<bool, CqlError> {
+        let mut work = 0;
+        while !self.is_complete && work < WORK_A_TURN {
+            if !intake.rows.advance().map_err(|error| broken(&error))? {
+                return Ok(false);
+            }
+            if !self.shape.is_grouped() && self.page_rows.is_some() && self.out.len() >= RESULT_PAGE_BYTES {
+                let end = self.place_behind(intake)?;
+                self.complete(Some(end));
+                return Ok(false);
+            }
+            self.row(&intake.rows.current())?;
+            if self.page_rows.is_none() && self.out.len() > UNPAGED_RESULT_BYTES_MAX {
+                return Err(CqlError::invalid(format!(
+                    "The answer is larger than {UNPAGED_RESULT_BYTES_MAX} bytes: ask for it in pages"
+                )));
+            }
+            intake.taken += 1;
+            work += 1 + self.shape.work_a_row;
         }
+        Ok(!self.is_complete)
+    }
+
+    /// Ends a page that was taken in. Whether another is to be read: `command` is that one's.
+    pub fn turn_page(&mut self, page: &ReadPage) -> Result<bool, CqlError> {
         if self.is_complete {
-            return Ok(None);
+            return Ok(false);
         }
         let resume = page.resume.clone().filter(|resume| !self.is_end(resume));
         let Some(resume) = resume else {
             self.end()?;
-            return Ok(None);
+            return Ok(false);
         };
-        if self.page_rows.is_none() && self.out.len() > UNPAGED_RESULT_BYTES_MAX {
-            return Err(CqlError::invalid(format!(
-                "The answer is larger than {UNPAGED_RESULT_BYTES_MAX} bytes: ask for it in pages"
-            )));
-        }
         if !self.shape.is_grouped() && self.page_is_full() {
             self.complete(Some(resume));
-            return Ok(None);
+            return Ok(false);
         }
         self.command.resume = Some(resume);
         if !self.shape.is_grouped() {
             self.command.limits.rows = self.rows_wanted();
         }
-        Ok(Some(self.command.clone()))
+        Ok(true)
+    }
+
+    /// The place just after the last row taken in.
+    fn place_behind(&self, intake: &Intake<'_>) -> Result<Resume, CqlError> {
+        let mut rows = PageRows::new(intake.bytes);
+        let mut place: Option<Resume> = None;
+        for _ in 0..intake.taken {
+            rows.advance().map_err(|error| broken(&error))?;
+            let row = rows.current();
+            let before = match (&place, &self.command.resume) {
+                (Some(place), _) if place.partition.key == row.key => place.partition_rows,
+                (None, Some(begin)) if begin.after.is_some() && begin.partition.key == row.key => begin.partition_rows,
+                _ => 0,
+            };
+            place = Some(row.place(before + 1));
+        }
+        place.ok_or_else(|| CqlError::server_error("an answer is full before its first row"))
     }
 
     /// Bytes of rows gathered so far.
@@ -346,9 +404,15 @@ fn broken(error: &crate::mutation::entry::EntryError) -> CqlError {
 }
 
 fn write_row(shape: &Shape, values: &Values<'_>, out: &mut Vec<u8>) -> Result<(), CqlError> {
+    let begin = out.len();
+    let check = |row_bytes: usize| match row_bytes {
+        0..=RESULT_ROW_BYTES_MAX => Ok(()),
+        _ => Err(CqlError::invalid(format!("A row of the answer is larger than {RESULT_ROW_BYTES_MAX} bytes"))),
+    };
     if !shape.selection.is_json {
         for output in &shape.selection.outputs {
             put_value(out, output.expression.evaluate(values)?.as_deref());
+            check(out.len() - begin)?;
         }
         return Ok(());
     }
@@ -358,6 +422,7 @@ fn write_row(shape: &Shape, values: &Values<'_>, out: &mut Vec<u8>) -> Result<()
         let value = output.expression.evaluate(values)?;
         let value = value.map_or_else(|| "null".to_owned(), |value| json::to_json(&output.spec.ty, &value));
         text.push_str(&format!("{separator}{key}: {value}"));
+        check(text.len())?;
     }
     text.push('}');
     put_value(out, Some(text.as_bytes()));
@@ -505,7 +570,7 @@ mod tests {
         let plan = model().prepare("SELECT * FROM t").unwrap().0.bind(&[], &options()).unwrap();
         assert!(plan.result().finish().is_err());
         let broken = ReadPage { bytes: vec![0xff; 8], rows: 1, resume: None };
-        assert!(plan.result().push(&broken).is_err());
+        assert!(plan.result().take(&mut Intake::of(&broken)).is_err());
     }
 
     #[test]
@@ -520,6 +585,32 @@ mod tests {
         // Pages end early instead.
         assert_eq!(model.select("SELECT v FROM t", &[], Some(100)).unwrap().pages, [1, 1, 1, 1, 0]);
         assert_eq!(model.select("SELECT count(v) FROM t", &[], None).unwrap().rows, [["4"]]);
+    }
+
+    /// A page of the replica, however small, may make a large answer: that ends a page of it as soon, within a page and
+    /// a partition of the replica's, and is refused as soon where it has no pages.
+    #[test]
+    fn values_named_many_times_over_fill_pages_too() {
+        let mut model = Model::new(&["CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))"]);
+        let text = "x".repeat(8192);
+        for c in 0..20 {
+            model.write(&format!("INSERT INTO t (k, c, v) VALUES (1, {c}, '{text}')"));
+        }
+        let selectors = |count: usize| vec!["v"; count].join(", ");
+        let cql = format!("SELECT c, {} FROM t PER PARTITION LIMIT 18", selectors(300));
+        let answer = model.select(&cql, &[], Some(1000)).unwrap();
+        assert_eq!(answer.pages, [7, 7, 4]);
+        let rows: Vec<&str> = answer.rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(rows, (0..18).map(|c| c.to_string()).collect::<Vec<_>>());
+        let plan = model.prepare(&format!("SELECT {} FROM t", selectors(600))).unwrap().0;
+        let plan = plan.bind(&[], &options()).unwrap();
+        let (mut result, page) = (plan.result(), model.read(&plan.command));
+        let mut intake = Intake::of(&page);
+        let error = std::iter::from_fn(|| Some(result.take(&mut intake))).find_map(Result::err).unwrap();
+        assert!(error.message().contains("ask for it in pages"), "{error}");
+        assert!(result.len_bytes() < UNPAGED_RESULT_BYTES_MAX + 600 * 8200);
+        let error = model.select(&format!("SELECT {} FROM t", selectors(8300)), &[], Some(1)).unwrap_err();
+        assert!(error.message().contains("A row of the answer is larger than"), "{error}");
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! The SELECT clause: from selectors as parsed to expressions over the values of a row. Rules and words are
 //! Cassandra's.
 
+use crate::base::collections::{HashMap, HashSet, hasher};
 use crate::base::ids::ColumnId;
 use crate::cql::ast::{self, FunctionName, Ident, MetadataKind, QualifiedName, Selectable, Selector};
 use crate::plan::functions::{self, AggregateFunction, Argument, Function, resolve_aggregate};
@@ -98,6 +99,13 @@ impl Selection {
         Ok(selection)
     }
 
+    /// How many values and expressions are evaluated for a row.
+    pub fn size(&self) -> usize {
+        let outputs: usize = self.outputs.iter().map(|output| output.expression.size()).sum();
+        let arguments = self.aggregates.iter().filter_map(|call| call.argument.as_ref());
+        self.leaves.len() + outputs + self.aggregates.len() + arguments.map(Expression::size).sum::<usize>()
+    }
+
     pub fn is_aggregate(&self) -> bool {
         !self.aggregates.is_empty()
     }
@@ -173,10 +181,16 @@ pub(super) fn metadata_type(kind: MetadataKind, column: &Column, part: CellPart)
     if is_many && kind != MetadataKind::MaxWriteTime { CqlType::list(one) } else { one }
 }
 
+/// What tells one value of a row from the others.
+type LeafKey = (ColumnId, Option<(MetadataKind, CellPart)>);
+
 struct Builder<'b, 's> {
     scope: &'b mut Scope<'s>,
     table: &'b Table,
     selection: Selection,
+    /// Where each leaf stands among the selection's.
+    places: HashMap<LeafKey, usize>,
+    used: HashSet<ColumnId>,
     is_in_aggregate: bool,
 }
 
@@ -190,7 +204,8 @@ impl<'b, 's> Builder<'b, 's> {
             is_json: false,
             used: Vec::new(),
         };
-        Builder { scope, table, selection, is_in_aggregate: false }
+        let (places, used) = (HashMap::with_hasher(hasher()), HashSet::with_hasher(hasher()));
+        Builder { scope, table, selection, places, used, is_in_aggregate: false }
     }
 
     fn selector(&mut self, selector: &Selector) -> Result<(), CqlError> {
@@ -234,11 +249,15 @@ impl<'b, 's> Builder<'b, 's> {
     }
 
     fn leaf(&mut self, leaf: Leaf, column: &Column) -> Expression {
-        if !self.selection.used.contains(&column.id) {
+        if self.used.insert(column.id) {
             self.selection.used.push(column.id);
         }
+        let what = match &leaf {
+            Leaf::Metadata { kind, part, .. } => Some((*kind, *part)),
+            _ => None,
+        };
         let leaves = &mut self.selection.leaves;
-        let at = leaves.iter().position(|known| *known == leaf).unwrap_or_else(|| {
+        let at = *self.places.entry((column.id, what)).or_insert_with(|| {
             leaves.push(leaf);
             leaves.len() - 1
         });
@@ -685,5 +704,16 @@ mod tests {
         assert_eq!(answer.rows, [["'d'", "null", "5"]]);
         let error = model().prepare("SELECT ? FROM t").unwrap_err();
         assert!(error.message().starts_with("Cannot infer type for term ? in selection clause"), "{error}");
+    }
+
+    #[test]
+    fn every_column_of_a_wide_table_is_named_at_once() {
+        let names: Vec<String> = (0..9_999).map(|at| format!("c{}", at * 7 % 9_999)).collect();
+        let model = Model::new(&[&format!("CREATE TABLE w (k int PRIMARY KEY, {} int)", names.join(" int, "))]);
+        let list = names.join(", ");
+        let (prepared, ..) = model.prepare(&format!("SELECT {list}, {list}, writetime(c1) FROM w")).unwrap();
+        assert_eq!((prepared.columns.len(), prepared.columns[9_999].name.as_str()), (2 * 9_999 + 1, "c0"));
+        let conditions = names.iter().rev().map(|name| format!("{name} = 1")).collect::<Vec<_>>().join(" AND ");
+        assert!(model.prepare(&format!("SELECT k FROM w WHERE {conditions} ALLOW FILTERING")).is_ok());
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Shape {
     pub grouping: Option<Grouping>,
     pub order: RowOrder,
     pub clustering_order: ClusteringOrder,
+    /// How many values and expressions are evaluated for a row.
+    pub work_a_row: usize,
 }
 
 impl Shape {
@@ -28,6 +30,7 @@ impl Shape {
         Shape {
             columns: selection.columns(table).into(),
             json_keys,
+            work_a_row: selection.size(),
             selection,
             grouping,
             order,

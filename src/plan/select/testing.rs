@@ -14,7 +14,7 @@ use crate::mutation::read::{
 };
 use crate::mutation::{Cell, Liveness, NEVER_S, Row};
 use crate::plan::markers::Markers;
-use crate::plan::select::{PreparedSelect, ReadPlan};
+use crate::plan::select::{Intake, PreparedSelect, ReadPlan};
 use crate::plan::testing::{self, NOW_S};
 use crate::plan::{Binding, ColumnSpec, RequestOptions, Scope, Term};
 use crate::protocol::{CqlError, Value};
@@ -163,11 +163,14 @@ impl Model {
 
     pub fn run(&self, plan: &ReadPlan) -> Result<super::FinishedRows, CqlError> {
         let mut result = plan.result();
-        let mut command = plan.command.clone();
-        while let Some(next) = result.push(&self.read(&command))? {
-            command = next;
+        loop {
+            let page = self.read(result.command());
+            let mut intake = Intake::of(&page);
+            while result.take(&mut intake)? {}
+            if !result.turn_page(&page)? {
+                return result.finish();
+            }
         }
-        result.finish()
     }
 
     /// The page that a replica answers with.

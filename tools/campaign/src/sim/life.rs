@@ -260,7 +260,7 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
     let mut read = State::new();
     loop {
         // A read may fail while the disk does; it may never be wrong.
-        let Ok(page) = router.read(table, command.clone()).await else { return };
+        let Ok(page) = router.read(table, &command).await else { return };
         if let Err(what) = take_rows(table, &page, &mut read) {
             return world.violate(what);
         }
@@ -325,7 +325,7 @@ pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u6
         let mut command = scan_of(&table, page_rows);
         let mut read = State::new();
         loop {
-            let page = router.read(&table, command.clone()).await.map_err(|error| error.message().to_owned())?;
+            let page = router.read(&table, &command).await.map_err(|error| error.message().to_owned())?;
             take_rows(&table, &page, &mut read)?;
             match page.resume {
                 Some(resume) => command.resume = Some(resume),
