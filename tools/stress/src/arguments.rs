@@ -132,6 +132,15 @@ const CONNECTIONS_DEFAULT: usize = 8;
 const THREADS_MAX: usize = 1 << 16;
 
 impl Arguments {
+    /// The arguments of a run, from words parted by spaces.
+    #[cfg(test)]
+    pub fn of(line: &str) -> Arguments {
+        match Arguments::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
+            Ok(Parsed::Run(arguments)) => *arguments,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
     /// Reads the words after the program's name.
     pub fn parse(words: &[String]) -> Result<Parsed, UsageError> {
         let mut draft = Draft::default();
@@ -445,20 +454,13 @@ mod tests {
         Arguments::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
-    fn run(line: &str) -> Arguments {
-        match parse(line) {
-            Ok(Parsed::Run(arguments)) => *arguments,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
     fn refused(line: &str) -> String {
         parse(line).expect_err(line).to_string()
     }
 
     #[test]
     fn a_write_of_cassandra_stress() {
-        let got = run("write n=10000000 cl=ONE -rate threads=384 -node 127.0.0.1 -log file=cload.log");
+        let got = Arguments::of("write n=10000000 cl=ONE -rate threads=384 -node 127.0.0.1 -log file=cload.log");
         assert_eq!((got.command, got.until), (Command::Write, Until::Operations(10_000_000)));
         assert_eq!((got.consistency, got.threads, got.connections), (Consistency::One, 384, 8));
         assert_eq!((got.node.as_str(), got.port, got.log), ("127.0.0.1", 9042, Some("cload.log".into())));
@@ -467,8 +469,9 @@ mod tests {
 
     #[test]
     fn a_mixed_run_of_cassandra_stress() {
-        let got =
-            run("mixed ratio(write=10,read=90) duration=10m cl=ONE -rate threads=100 fixed=5000/s -node localhost");
+        let got = Arguments::of(
+            "mixed ratio(write=10,read=90) duration=10m cl=ONE -rate threads=100 fixed=5000/s -node localhost",
+        );
         assert_eq!(got.command, Command::Mixed { write: 10, read: 90 });
         assert_eq!(got.until, Until::Duration(Duration::from_secs(600)));
         assert_eq!((got.rate, got.population), (Rate::Fixed(5000.0), Population::Gaussian(1..=1_000_000, 3.0)));
@@ -476,8 +479,10 @@ mod tests {
 
     #[test]
     fn a_read_that_verifies() {
-        let got = run("read n=1M no-warmup -pop seq=1..1M -rate threads=2 throttle=9/s -port native=19142 -verify \
-             -mode native cql3 protocolVersion=4 connectionsPerHost=3 -schema keyspace=mine -errors ignore retries=2");
+        let got = Arguments::of(
+            "read n=1M no-warmup -pop seq=1..1M -rate threads=2 throttle=9/s -port native=19142 -verify \
+             -mode native cql3 protocolVersion=4 connectionsPerHost=3 -schema keyspace=mine -errors ignore retries=2",
+        );
         assert_eq!((got.verify, got.warmup, got.port), (true, false, 19142));
         assert_eq!((got.population, got.version), (Population::Sequence(1..=1_000_000), Some(ProtocolVersion::V4)));
         // Never more connections than requests in flight.

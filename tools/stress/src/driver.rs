@@ -329,18 +329,10 @@ fn check(operation: &Operation, answer: Response<'_>, verify: bool) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::Parsed;
-
-    fn arguments(line: &str) -> Arguments {
-        match Arguments::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
-            Ok(Parsed::Run(arguments)) => *arguments,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
 
     #[test]
     fn a_phase_gives_so_many_operations() {
-        let arguments = arguments("write n=3 -rate threads=1 -pop seq=10..11");
+        let arguments = Arguments::of("write n=3 -rate threads=1 -pop seq=10..11");
         let phase = Phase::new(&arguments, arguments.until);
         let mut pace = Pace::new(None, 0, 1);
         let now = Duration::from_secs(5);
@@ -356,7 +348,7 @@ mod tests {
     #[test]
     fn a_fixed_rate_counts_from_when_an_operation_was_due() {
         for (rate, since_us) in [("fixed=1000/s", 1_000), ("throttle=1000/s", 9_000)] {
-            let arguments = arguments(&format!("read duration=10s -rate threads=1 {rate}"));
+            let arguments = Arguments::of(&format!("read duration=10s -rate threads=1 {rate}"));
             let phase = Phase::new(&arguments, arguments.until);
             let mut pace = Pace::new(Some(1000.0), 0, 1);
             assert!(matches!(phase.next(Duration::ZERO, &mut pace), Next::Operation(_)));
@@ -370,7 +362,7 @@ mod tests {
     #[test]
     fn a_failure_ends_the_run_unless_ignored() {
         for (errors, ends) in [("", true), ("-errors ignore", false)] {
-            let arguments = arguments(&format!("read n=9 -rate threads=1 {errors}"));
+            let arguments = Arguments::of(&format!("read n=9 -rate threads=1 {errors}"));
             let phase = Phase::new(&arguments, arguments.until);
             let mut pace = Pace::new(None, 0, 1);
             let Next::Operation(operation) = phase.next(Duration::ZERO, &mut pace) else { panic!("due") };

@@ -167,18 +167,10 @@ fn drive(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::Parsed;
-
-    fn arguments(line: &str) -> Arguments {
-        match Arguments::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
-            Ok(Parsed::Run(arguments)) => *arguments,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
 
     #[test]
     fn warm_up_is_a_quarter_up_to_a_limit() {
-        let operations = |line: &str| warmup_operations(&arguments(line));
+        let operations = |line: &str| warmup_operations(&Arguments::of(line));
         assert_eq!(operations("write n=1000 -rate threads=1"), Some(250));
         assert_eq!(operations("write n=10M -rate threads=1"), Some(50_000));
         assert_eq!(operations("write n=3 -rate threads=1"), None);
@@ -188,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_not_there_is_named() {
-        let Err(error) = connect(&arguments("read n=1 -rate threads=1 -node 127.0.0.1 -port native=1")) else {
+        let Err(error) = connect(&Arguments::of("read n=1 -rate threads=1 -node 127.0.0.1 -port native=1")) else {
             panic!("port 1 answers")
         };
         assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
@@ -197,7 +189,7 @@ mod tests {
     #[test]
     fn more_requests_than_streams_are_refused() {
         let line = "read n=1 -rate threads=40000 -mode connectionsPerHost=1 -node 127.0.0.1 -port native=1";
-        let Err(error) = drivers(&arguments(line)) else { panic!("40,000 requests fit in 15 bits") };
+        let Err(error) = drivers(&Arguments::of(line)) else { panic!("40,000 requests fit in 15 bits") };
         assert!(matches!(error, RunError::TooManyInFlight { threads: 40_000, connections: 1 }), "{error}");
     }
 }
