@@ -2,6 +2,7 @@
 #![doc = include_str!("FORMAT.md")]
 
 pub mod cell;
+pub mod condition;
 pub mod counter;
 pub mod cursor;
 pub mod digest;

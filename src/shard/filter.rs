@@ -1,11 +1,10 @@
 //! Whether a row passes the conditions of ALLOW FILTERING. Pure.
 
-use std::cmp::Ordering;
-
+use crate::mutation::condition::{equal_element, equal_key};
 use crate::mutation::read::{FilterColumn, FilterExpression, FilterOperator};
 use crate::mutation::{Cell, Row};
 use crate::schema::{Table, clustering};
-use crate::types::{self, CqlType, collection};
+use crate::types::CqlType;
 
 /// The parts of one CQL row that a filter can name.
 pub struct Candidate<'r, 'a> {
@@ -27,13 +26,13 @@ fn holds(expression: &FilterExpression, candidate: &Candidate<'_, '_>) -> bool {
         FilterColumn::PartitionKey(position) => {
             let Some(column) = candidate.table.partition_key().nth(usize::from(position)) else { return false };
             let Some(value) = partition_component(candidate, usize::from(position)) else { return false };
-            compare_value(expression, &column.ty, value)
+            expression.holds_for(&column.ty, value)
         }
         FilterColumn::Clustering(position) => {
             let Some(column) = candidate.table.clustering().nth(usize::from(position)) else { return false };
             let Some(row) = candidate.row else { return false };
             let Some(value) = clustering::components(row.clustering).nth(usize::from(position)) else { return false };
-            compare_value(expression, &column.ty, value)
+            expression.holds_for(&column.ty, value)
         }
         FilterColumn::Column(id) => {
             let Some(column) = candidate.table.column_by_id(id) else { return false };
@@ -44,7 +43,7 @@ fn holds(expression: &FilterExpression, candidate: &Candidate<'_, '_>) -> bool {
             if column.ty.is_multi_cell() {
                 multi_cell(expression, &column.ty, live())
             } else {
-                live().next().is_some_and(|cell| compare_value(expression, &column.ty, cell.value))
+                live().next().is_some_and(|cell| expression.holds_for(&column.ty, cell.value))
             }
         }
     }
@@ -56,43 +55,6 @@ fn partition_component<'a>(candidate: &Candidate<'_, 'a>, position: usize) -> Op
         return Some(candidate.partition_key);
     }
     crate::schema::key::components(candidate.partition_key).nth(position)
-}
-
-fn compare_value(expression: &FilterExpression, ty: &CqlType, value: &[u8]) -> bool {
-    let order = || types::compare(ty, value, &expression.value);
-    match expression.operator {
-        FilterOperator::Equal => order() == Ordering::Equal,
-        FilterOperator::NotEqual => order() != Ordering::Equal,
-        FilterOperator::Less => order() == Ordering::Less,
-        FilterOperator::LessOrEqual => order() != Ordering::Greater,
-        FilterOperator::Greater => order() == Ordering::Greater,
-        FilterOperator::GreaterOrEqual => order() != Ordering::Less,
-        FilterOperator::In => {
-            let list = CqlType::list(ty.clone());
-            elements(&list, &expression.value).any(|candidate| types::compare(ty, value, candidate) == Ordering::Equal)
-        }
-        FilterOperator::Contains => contains(ty, value, &expression.value),
-        FilterOperator::ContainsKey => pairs(ty, value).any(|(key, _)| equal_key(ty, key, &expression.value)),
-        FilterOperator::Element => pairs(ty, value)
-            .any(|(key, value)| equal_key(ty, key, &expression.element) && equal_element(ty, value, &expression.value)),
-    }
-}
-
-/// The elements of a serialised list or set; none where the value is not one.
-fn elements<'a>(ty: &CqlType, value: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    collection::elements(ty, value).into_iter().flatten().flatten()
-}
-
-/// The entries of a serialised map; none where the value is not one.
-fn pairs<'a>(ty: &CqlType, value: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    collection::map_entries(ty, value).into_iter().flatten()
-}
-
-fn contains(ty: &CqlType, value: &[u8], wanted: &[u8]) -> bool {
-    match ty.unfrozen() {
-        CqlType::Map(..) => pairs(ty, value).any(|(_, value)| equal_element(ty, value, wanted)),
-        _ => elements(ty, value).any(|element| equal_element(ty, element, wanted)),
-    }
 }
 
 /// The same over the cells of a collection that is stored element by element.
@@ -118,25 +80,13 @@ fn multi_cell<'c, 'a: 'c>(
     }
 }
 
-fn equal_key(ty: &CqlType, a: &[u8], b: &[u8]) -> bool {
-    matches!(ty.unfrozen(), CqlType::Map(key, _) if types::compare(key, a, b) == Ordering::Equal)
-}
-
-fn equal_element(ty: &CqlType, a: &[u8], b: &[u8]) -> bool {
-    let element = match ty.unfrozen() {
-        CqlType::Map(_, value) => value,
-        CqlType::List(element) | CqlType::Set(element) => element,
-        _ => return false,
-    };
-    types::compare(element, a, b) == Ordering::Equal
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::ids::{ColumnId, TableId};
     use crate::mutation::NEVER_S;
     use crate::schema::{Column, ColumnKind, Columns, TableOptions};
+    use crate::types::collection;
 
     fn table() -> Table {
         let column = |id, name: &str, ty, kind| Column { id: ColumnId(id), name: name.into(), ty, kind };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::base::ids::ColumnId;
-use crate::mutation::read::ReadCommand;
+use crate::mutation::read::{FilterColumn, FilterExpression, Partitions, ReadCommand};
 use crate::plan::Context;
 use crate::plan::select::result::ResultSet;
 use crate::plan::select::shape::Shape;
@@ -31,8 +31,16 @@ pub struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// Shows `value` in this column of every row that has one. Restrictions still see what is stored.
+    /// Shows `value` in this column of every row that has one. What filters ask of the column, every row is taken to have
+    /// it.
     pub fn show(&mut self, column: ColumnId, value: Vec<u8>) {
+        let of_column = |filter: &FilterExpression| filter.column == FilterColumn::Column(column);
+        let (asked, others) = std::mem::take(&mut self.command.filter).into_iter().partition::<Vec<_>, _>(of_column);
+        self.command.filter = others;
+        let ty = self.table.column_by_id(column).map(|column| &column.ty);
+        if !asked.iter().all(|filter| ty.is_some_and(|ty| filter.holds_for(ty, &value))) {
+            self.command.partitions = Partitions::Keys(Vec::new());
+        }
         self.shown.push((column, value));
     }
 

@@ -532,7 +532,10 @@ mod tests {
         assert_eq!(shown("SELECT c, v FROM t WHERE k = 3"), ints(2, &[Some(1), Some(77), Some(2), Some(77)]));
         assert_eq!(shown("SELECT s, v FROM t WHERE k = 2"), ints(1, &[Some(20), None]));
         assert_eq!(shown("SELECT min(v), max(c), v FROM t WHERE k = 3"), ints(1, &[Some(77), Some(2), Some(77)]));
-        assert_eq!(shown("SELECT c FROM t WHERE k = 6 AND v = 1 ALLOW FILTERING"), ints(1, &[Some(9)]));
+        // A filter sees what is shown.
+        assert_eq!(shown("SELECT c FROM t WHERE k = 6 AND v = 1 ALLOW FILTERING"), ints(0, &[]));
+        assert_eq!(shown("SELECT c, v FROM t WHERE k = 6 AND v = 77 ALLOW FILTERING"), ints(1, &[Some(9), Some(77)]));
+        assert_eq!(shown("SELECT v FROM t WHERE k = 6 AND v > 76 AND c = 9 ALLOW FILTERING"), ints(1, &[Some(77)]));
     }
 
     #[test]
