@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use serde_yaml_ng::Value;
 
 use crate::server::settings::{Settings, SettingsError};
-use crate::server::units;
 
 /// Helenus, a wide-column database server that speaks Cassandra's CQL protocol.
 #[derive(Clone, Debug, Parser)]
@@ -60,27 +60,34 @@ impl Arguments {
             warnings.extend(settings.set_argument(argument)?);
         }
         self.apply_flags(&mut settings)?;
+        settings.check()?;
         Ok((settings, warnings))
     }
 
+    /// A flag is read as its setting of the file is.
     fn apply_flags(&self, settings: &mut Settings) -> Result<(), SettingsError> {
+        let number = |flag: Option<u16>| flag.map(Value::from);
+        let flags = [
+            ("--listen", "rpc_address", self.listen.map(|address| Value::from(address.to_string()))),
+            ("--port", "native_transport_port", number(self.port)),
+            ("--shard-aware-port", "shard_aware_port", number(self.shard_aware_port)),
+            ("--admin-port", "admin_port", number(self.admin_port)),
+            ("--shards", "shards", number(self.shards)),
+            ("--cpuset", "cpuset", self.cpuset.as_deref().map(Value::from)),
+        ];
+        for (flag, key, value) in flags {
+            if let Some(value) = value {
+                settings.set(flag, key, &value)?;
+            }
+        }
         if let Some(dir) = &self.data_dir {
+            if dir.as_os_str().is_empty() {
+                let (place, reason) = ("--data-dir".into(), "expected a directory".into());
+                return Err(SettingsError::BadValue { place, key: "data_file_directories".into(), reason });
+            }
             settings.data_dir.clone_from(dir);
         }
-        settings.rpc_address = self.listen.unwrap_or(settings.rpc_address);
-        settings.native_transport_port = self.port.unwrap_or(settings.native_transport_port);
-        settings.shard_aware_port = self.shard_aware_port.unwrap_or(settings.shard_aware_port);
-        settings.admin_port = self.admin_port.unwrap_or(settings.admin_port);
-        settings.shards = self.shards.unwrap_or(settings.shards);
         settings.overprovisioned |= self.overprovisioned;
-        if let Some(list) = &self.cpuset {
-            let cpus = units::cpu_list(list).map_err(|reason| SettingsError::BadValue {
-                place: format!("--cpuset {list}"),
-                key: "cpuset".into(),
-                reason,
-            })?;
-            settings.cpuset = Some(cpus);
-        }
         Ok(())
     }
 }
@@ -100,7 +107,8 @@ mod tests {
         let given = settings(&["--set", "shards=3", "--set", "native_transport_port=1", "--port", "0"]).expect("valid");
         assert_eq!((given.shards, given.native_transport_port), (3, 0));
         assert_eq!(given.cluster_name, Settings::default().cluster_name);
-        assert_eq!(settings(&["--cpuset", "1,0"]).expect("valid").cpuset, Some(vec![0, 1]));
+        let cpu = crate::io::allowed_cores()[0];
+        assert_eq!(settings(&["--cpuset", &cpu.to_string()]).expect("valid").cpuset, Some(vec![cpu]));
     }
 
     #[test]
@@ -109,6 +117,11 @@ mod tests {
         assert!(settings(&["--port", "70000"]).is_err());
         assert!(settings(&["--set", "no_such=1"]).expect_err("unknown").contains("no_such"));
         assert!(settings(&["--cpuset", "x"]).expect_err("no list").contains("cpuset"));
+        let refused = settings(&["--cpuset", "4095"]).expect_err("no such CPU");
+        assert!(refused.starts_with("--cpuset: `cpuset`: CPU 4095 is not among"), "{refused}");
+        assert!(settings(&["--shards", "1025"]).expect_err("too many").contains("`shards`"));
+        assert!(settings(&["--data-dir", ""]).expect_err("no name").contains("--data-dir"));
+        assert!(settings(&["--port", "7", "--shard-aware-port", "7"]).expect_err("one port").contains("already"));
         assert!(settings(&["--config", "/nonexistent/helenus.yaml"]).expect_err("no file").contains("/nonexistent"));
     }
 }

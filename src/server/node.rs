@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::admin;
 use crate::base::ids::ShardId;
 use crate::base::plants::Planted;
 use crate::commitlog::{DamagePolicy, LogConfig, SyncMode};
-use crate::io::{self, FileLock, Io, Mesh, Outside, RealConfig, Running, TaskClass};
+use crate::io::{self, Io, Mesh, Outside, RealConfig, Running, TaskClass};
 use crate::net::{Limits, Net, Ports, listen};
 use crate::plan::BatchLimits;
 use crate::plan::system_rows::Addresses;
@@ -18,9 +18,10 @@ use crate::protocol::CqlError;
 use crate::router::Timeouts;
 use crate::router::message::{Message, Reply, Request};
 use crate::server::boot::{BootError, NodeConfig, boot};
+use crate::server::directory::take_directory;
+use crate::server::ports::reserve_ports;
 use crate::server::settings::{CommitFailurePolicy, CommitlogSync, Settings};
 use crate::shard::device::Device;
-use crate::shard::root::{COMMITLOG_DIR, LOCK_FILE, ROOT_FILE, SNAPSHOTS_DIR, SSTABLES_DIR};
 
 /// How long connections may take to be answered once the process is told to stop.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -67,6 +68,9 @@ enum Said {
 /// Runs the server until a signal ends it.
 pub fn run(settings: &Settings) -> Result<(), NodeError> {
     let _lock = take_directory(&settings.data_dir)?;
+    let mut settings = settings.clone();
+    let reserved = reserve_ports(&mut settings)?;
+    let settings = &settings;
     let report = io::probe(&settings.data_dir).map_err(|error| NodeError::Failed(error.to_string()))?;
     for warning in report.warnings() {
         tracing::warn!("{warning}");
@@ -77,6 +81,7 @@ pub fn run(settings: &Settings) -> Result<(), NodeError> {
     let ports = wait_until_serving(&said, shards)?;
     let admin = admin::start(settings.admin_port, running.outside(), admin_info(settings, shards, ports))
         .map_err(|error| NodeError::Failed(format!("the admin endpoint cannot listen: {error}")))?;
+    drop(reserved);
     println!(
         "READY cql={} shard_aware={} admin={admin} shards={shards} pid={}",
         ports.cql,
@@ -95,47 +100,6 @@ fn shard_count(settings: &Settings) -> u16 {
     }
     let cores = settings.cpuset.as_ref().map_or_else(|| io::allowed_cores().len(), Vec::len);
     u16::try_from(cores).unwrap_or(crate::shard::root::SHARDS_MAX).clamp(1, crate::shard::root::SHARDS_MAX)
-}
-
-/// Makes the directory this process's own. A directory that Helenus did not make is refused untouched.
-fn take_directory(dir: &Path) -> Result<FileLock, NodeError> {
-    let refused = |reason: String| NodeError::Directory(format!("{}: {reason}", dir.display()));
-    match std::fs::symlink_metadata(dir) {
-        Ok(found) if found.is_symlink() => {
-            return Err(refused("is a symbolic link; give the directory itself".into()));
-        }
-        Ok(found) if !found.is_dir() => return Err(refused("is not a directory".into())),
-        Ok(_) => refuse_foreign(dir)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(dir).map_err(|error| refused(format!("cannot be created: {error}")))?;
-        }
-        Err(error) => return Err(refused(error.to_string())),
-    }
-    let lock = dir.join(LOCK_FILE);
-    io::lock_file(&lock).map_err(|error| match error.kind {
-        std::io::ErrorKind::WouldBlock => refused("is in use by another process".into()),
-        _ => refused(format!("cannot be used: {error}")),
-    })
-}
-
-fn refuse_foreign(dir: &Path) -> Result<(), NodeError> {
-    let refused = |reason: String| NodeError::Directory(format!("{}: {reason}", dir.display()));
-    let entries = std::fs::read_dir(dir).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| refused(format!("cannot be read: {error}")))?;
-        names.push(entry.file_name().to_string_lossy().into_owned());
-    }
-    let ours = [ROOT_FILE, LOCK_FILE, COMMITLOG_DIR, SSTABLES_DIR, SNAPSHOTS_DIR, "lost+found"];
-    if names.iter().any(|name| name == ROOT_FILE) || names.iter().all(|name| ours.contains(&name.as_str())) {
-        return Ok(());
-    }
-    names.retain(|name| !ours.contains(&name.as_str()) && !crate::shard::manifest::is_manifest_file_name(name));
-    names.sort_unstable();
-    match names.first() {
-        None => Ok(()),
-        Some(first) => Err(refused(format!("is not empty and not a data directory of Helenus (it holds `{first}`)"))),
-    }
 }
 
 fn start_shards(settings: &Settings, shards: u16, say: Sender<Said>) -> Result<Running<Message>, NodeError> {
@@ -341,43 +305,6 @@ fn admin_info(settings: &Settings, shards: u16, ports: Ports) -> admin::Info {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn directory(name: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("helenus-node-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        dir
-    }
-
-    fn reason(dir: &Path) -> String {
-        match take_directory(dir) {
-            Err(NodeError::Directory(reason)) => reason,
-            other => panic!("not refused: {:?}", other.err()),
-        }
-    }
-
-    #[test]
-    fn a_fresh_directory_is_made_and_locked_once() {
-        let dir = directory("fresh");
-        let lock = take_directory(&dir).expect("free");
-        assert!(reason(&dir).contains("in use by another process"));
-        drop(lock);
-        take_directory(&dir).expect("free again");
-    }
-
-    #[test]
-    fn what_is_not_ours_is_refused_untouched() {
-        let dir = directory("foreign");
-        std::fs::create_dir_all(&dir).expect("made");
-        std::fs::write(dir.join("thesis.tex"), "x").expect("written");
-        assert!(reason(&dir).contains("thesis.tex"));
-        assert_eq!(std::fs::read_dir(&dir).expect("readable").count(), 1);
-        let link = directory("link");
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(&dir, &link).expect("linked");
-        assert!(reason(&link).contains("symbolic link"));
-        std::fs::remove_file(&link).expect("removed");
-        assert!(reason(&dir.join("thesis.tex")).contains("not a directory"));
-    }
 
     #[test]
     fn clients_are_never_told_the_unspecified_address() {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use serde_yaml_ng::Value;
 
+use crate::io;
 use crate::server::units;
+use crate::shard::root::SHARDS_MAX;
 
 /// How the commit log acknowledges (see `commitlog`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,8 +314,28 @@ impl Settings {
         Ok(self.set(&place, key, &value)?.into_iter().collect())
     }
 
+    /// Refuses values that are possible one by one and not together.
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        let clash = |key: &str, other: &str, port: u16| SettingsError::BadValue {
+            place: "configuration".into(),
+            key: key.into(),
+            reason: format!("{port} is `{other}` already"),
+        };
+        let meets_admin = self.rpc_address.is_unspecified() || self.rpc_address == IpAddr::from([127, 0, 0, 1]);
+        let (cql, shard_aware) = (self.native_transport_port, self.shard_aware_port);
+        if cql != 0 && cql == shard_aware {
+            return Err(clash("shard_aware_port", "native_transport_port", cql));
+        }
+        for (name, port) in [("native_transport_port", cql), ("shard_aware_port", shard_aware)] {
+            if meets_admin && port != 0 && port == self.admin_port {
+                return Err(clash("admin_port", name, port));
+            }
+        }
+        Ok(())
+    }
+
     /// Sets one key. `Some` is a warning: the key is Cassandra's and has no effect here.
-    fn set(&mut self, place: &str, key: &str, value: &Value) -> Result<Option<String>, SettingsError> {
+    pub(super) fn set(&mut self, place: &str, key: &str, value: &Value) -> Result<Option<String>, SettingsError> {
         if let Some(reason) = unmet(key, value) {
             return Err(SettingsError::BadValue { place: place.to_owned(), key: key.to_owned(), reason });
         }
@@ -360,12 +382,12 @@ impl Settings {
             "commitlog_sync_group_window" => self.commitlog_sync_group_window = duration(value)?,
             "commitlog_sync_period" => self.commitlog_sync_period = duration(value)?,
             "commitlog_total_space" => self.commitlog_total_bytes = units::bytes(&text(value)?)?,
-            "cpuset" => self.cpuset = Some(units::cpu_list(&text(value)?)?),
+            "cpuset" => self.cpuset = Some(allowed_cpus(&text(value)?)?),
             "data_file_directories" => self.data_dir = one_directory(value)?,
             "disk_reserve" => self.disk_reserve_bytes = units::bytes(&text(value)?)?,
-            "file_cache_size" => self.file_cache_bytes = units::bytes(&text(value)?)?,
+            "file_cache_size" => self.file_cache_bytes = within(units::bytes(&text(value)?)?, 0, memory_bytes())?,
             "memtable_offheap_space" => {
-                self.memtable_bytes = within(units::bytes(&text(value)?)?, 4 << 20, u64::MAX)?;
+                self.memtable_bytes = within(units::bytes(&text(value)?)?, 4 << 20, memory_bytes())?;
             }
             _ => return self.assign_network(key, value),
         }
@@ -392,7 +414,7 @@ impl Settings {
             "rpc_address" => self.rpc_address = address(&text(value)?)?,
             "scylla_shard_info" => self.scylla_shard_info = boolean(value)?,
             "shard_aware_port" => self.shard_aware_port = number(value, 0, 65_535)?,
-            "shards" => self.shards = number(value, 0, 1024)?,
+            "shards" => self.shards = number(value, 0, u64::from(SHARDS_MAX))?,
             "truncate_request_timeout" => self.truncate_request_timeout = duration(value)?,
             "write_request_timeout" => self.write_request_timeout = duration(value)?,
             _ => return Err("has no effect yet".into()),
@@ -446,7 +468,26 @@ fn within(value: u64, low: u64, high: u64) -> Result<u64, String> {
 }
 
 fn duration(value: &Value) -> Result<Duration, String> {
-    units::duration(&text(value)?)
+    let duration = units::duration(&text(value)?)?;
+    if duration.is_zero() { Err("must be longer than 0".into()) } else { Ok(duration) }
+}
+
+/// CPUs that this process may use.
+fn allowed_cpus(list: &str) -> Result<Vec<usize>, String> {
+    let (cpus, allowed) = (units::cpu_list(list)?, io::allowed_cores());
+    match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        Some(cpu) if !allowed.is_empty() => {
+            Err(format!("CPU {cpu} is not among those that this process may use: {}", units::show_cpu_list(&allowed)))
+        }
+        _ => Ok(cpus),
+    }
+}
+
+/// What the machine has; where it does not say, no bound.
+fn memory_bytes() -> u64 {
+    let read = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = read.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    total.map_or(u64::MAX, |kib: u64| kib.saturating_mul(1024))
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -458,9 +499,9 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 fn one_directory(value: &Value) -> Result<PathBuf, String> {
     match value {
-        Value::String(path) => Ok(PathBuf::from(path)),
+        Value::String(path) if !path.is_empty() => Ok(PathBuf::from(path)),
         Value::Sequence(paths) => match paths.as_slice() {
-            [Value::String(path)] => Ok(PathBuf::from(path)),
+            [Value::String(path)] if !path.is_empty() => Ok(PathBuf::from(path)),
             _ => Err("expected exactly one directory: Helenus keeps its data in one".into()),
         },
         _ => Err("expected a directory".into()),
@@ -533,9 +574,49 @@ mod tests {
     }
 
     #[test]
+    fn what_this_machine_does_not_have_is_refused() {
+        let set = |argument: &str| Settings::default().set_argument(argument).map_err(|error| error.to_string());
+        let refused = set("cpuset=4095").expect_err("no such CPU");
+        let allowed = units::show_cpu_list(&io::allowed_cores());
+        let says = format!("`cpuset`: CPU 4095 is not among those that this process may use: {allowed}");
+        assert!(refused.contains(&says), "{refused}");
+        assert!(set(&format!("cpuset={allowed}")).is_ok());
+        for argument in [
+            "memtable_offheap_space=1000000GiB",
+            "file_cache_size=1000000GiB",
+            "shards=1025",
+            "shards=-1",
+            "commitlog_sync_period=0ms",
+            "read_request_timeout=0s",
+            "data_file_directories=\"\"",
+            "disk_reserve=-1MiB",
+        ] {
+            assert!(set(argument).is_err(), "{argument}");
+        }
+    }
+
+    #[test]
+    fn ports_differ_from_one_another() {
+        let check = |ports: [u16; 3], address: &str| {
+            let [native_transport_port, shard_aware_port, admin_port] = ports;
+            let rpc_address = address.parse().expect("an address");
+            let settings =
+                Settings { native_transport_port, shard_aware_port, admin_port, rpc_address, ..Settings::default() };
+            settings.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(check([0, 0, 0], "127.0.0.1"), Ok(()));
+        assert_eq!(check([7, 8, 7], "127.0.0.2"), Ok(()));
+        let clash = Err("configuration: `shard_aware_port`: 7 is `native_transport_port` already".to_owned());
+        assert_eq!(check([7, 7, 9], "127.0.0.2"), clash);
+        assert!(check([7, 8, 7], "127.0.0.1").is_err());
+        assert!(check([7, 8, 8], "0.0.0.0").is_err());
+    }
+
+    #[test]
     fn every_key_can_be_assigned() {
         for key in KEYS {
-            let samples = ["1", "true", "16MiB", "10ms", "127.0.0.1", "/tmp", "periodic", "stop"];
+            let cpu = io::allowed_cores()[0].to_string();
+            let samples = ["1", &cpu, "true", "16MiB", "10ms", "127.0.0.1", "/tmp", "periodic", "stop"];
             let mut settings = Settings::default();
             let accepted = samples.iter().any(|sample| settings.set_argument(&format!("{key}={sample}")).is_ok());
             assert!(accepted, "no sample fits {key}");

@@ -51,6 +51,19 @@ pub fn cpu_list(text: &str) -> Result<Vec<usize>, String> {
     Ok(cpus)
 }
 
+/// CPUs, ascending, as `cpu_list` takes them.
+pub fn show_cpu_list(cpus: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, to)) if *to + 1 == cpu => *to = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let shown = |&(from, to): &(usize, usize)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    ranges.iter().map(shown).collect::<Vec<_>>().join(",")
+}
+
 fn split(text: &str) -> Result<(u64, &str), String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -84,6 +97,7 @@ mod tests {
     #[test]
     fn cpu_lists() {
         assert_eq!(cpu_list("2,0-1,1"), Ok(vec![0, 1, 2]));
+        assert_eq!(show_cpu_list(&[0, 1, 2, 8, 10, 11]), "0-2,8,10-11");
         for wrong in ["", "3-1", "a", "0-99999"] {
             assert!(cpu_list(wrong).is_err(), "{wrong}");
         }

@@ -22,6 +22,12 @@ pub fn lock_file(path: &Path) -> Result<FileLock, IoError> {
     }
 }
 
+/// The user as whom this process makes files.
+pub fn effective_user() -> u32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {

@@ -49,7 +49,7 @@ mod timers;
 pub use boot::{RealConfig, Running, allowed_cores, start_real};
 pub use core::Core;
 pub use file::File;
-pub use lock::{FileLock, lock_file};
+pub use lock::{FileLock, effective_user, lock_file};
 pub use mesh::{Mesh, Outside};
 pub use probe::{ProbeError, ProbeReport, probe};
 pub use signal::{Signal, wait_for_signal};
