@@ -7,11 +7,12 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 
+use crate::admin::parameters::NoParameters;
 use crate::admin::{Admin, Failed};
 use crate::router::message::ShardReport;
 use crate::shard::TableReport;
 
-pub async fn metrics(State(admin): State<Admin>) -> Result<impl IntoResponse, Failed> {
+pub async fn metrics(State(admin): State<Admin>, _: NoParameters) -> Result<impl IntoResponse, Failed> {
     let text = render(&admin.reports().await?);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

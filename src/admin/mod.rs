@@ -1,8 +1,13 @@
 //! HTTP on loopback: metrics, health, operators' commands. Its own ordinary thread with tokio; it asks shards by
 //! message and holds nothing of theirs.
+//!
+//! Parameters are taken from the query alone: a request with a body is refused, and so is one that names a parameter
+//! which its route does not take. What comes from a page in a browser is refused (`guard`).
 
+mod guard;
 mod metrics;
 mod operations;
+mod parameters;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,6 +20,7 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use crate::admin::parameters::NoParameters;
 use crate::base::ids::ShardId;
 use crate::io::Outside;
 use crate::protocol::CqlError;
@@ -72,10 +78,14 @@ fn routes(admin: Admin) -> Router {
         .route("/compact", post(operations::compact))
         .route("/snapshot", post(operations::snapshot))
         .route("/clearsnapshot", post(operations::clear_snapshot))
+        .fallback(async || Failed(StatusCode::NOT_FOUND, "nothing stands at this path".into()))
+        .method_not_allowed_fallback(async || Failed(StatusCode::METHOD_NOT_ALLOWED, "not with this method".into()))
+        .layer(axum::middleware::from_fn(guard::guard))
         .with_state(admin)
 }
 
 /// An error as JSON: `{"error": "…"}`.
+#[derive(Debug)]
 struct Failed(StatusCode, String);
 
 impl IntoResponse for Failed {
@@ -116,12 +126,12 @@ impl Admin {
 }
 
 /// 200 while every shard answers.
-async fn health(State(admin): State<Admin>) -> Result<axum::Json<Value>, Failed> {
+async fn health(State(admin): State<Admin>, _: NoParameters) -> Result<axum::Json<Value>, Failed> {
     let reports = admin.reports().await?;
     Ok(axum::Json(json!({ "healthy": true, "shards": reports.len() })))
 }
 
-async fn status(State(admin): State<Admin>) -> Result<axum::Json<Value>, Failed> {
+async fn status(State(admin): State<Admin>, _: NoParameters) -> Result<axum::Json<Value>, Failed> {
     let reports = admin.reports().await?;
     let bytes: u64 = reports.iter().flat_map(|report| &report.tables).map(|table| table.sstable_bytes).sum();
     Ok(axum::Json(json!({
@@ -134,7 +144,7 @@ async fn status(State(admin): State<Admin>) -> Result<axum::Json<Value>, Failed>
     })))
 }
 
-async fn info(State(admin): State<Admin>) -> Result<axum::Json<Value>, Failed> {
+async fn info(State(admin): State<Admin>, _: NoParameters) -> Result<axum::Json<Value>, Failed> {
     let reports = admin.reports().await?;
     Ok(axum::Json(json!({
         "cluster_name": admin.info.cluster_name,

@@ -41,7 +41,7 @@ impl Router {
         if !dropped.is_empty() {
             self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
             let due = dropped.iter().filter_map(|table| self.snapshot_due(AutoSnapshot::Drop, table));
-            self.snapshot_first(&due.collect::<Vec<_>>()).await?;
+            drop(self.snapshot_first(&due.collect::<Vec<_>>()).await?);
         }
         let mut after = (*before).clone();
         planned.ops.iter().for_each(|op| after.apply(op));

@@ -30,7 +30,10 @@ pub fn read_error(error: ReadError) -> CqlError {
 
 /// What a failed operation answers.
 pub fn shard_error(error: &ShardError) -> CqlError {
-    CqlError::server_error(error.to_string())
+    match error {
+        ShardError::Invalid(reason) => CqlError::invalid(reason.clone()),
+        _ => CqlError::server_error(error.to_string()),
+    }
 }
 
 /// The write was sent to its shard, which did not answer in time: it may still be made.

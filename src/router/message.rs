@@ -95,10 +95,6 @@ pub enum Request {
         tag: String,
         tables: Vec<TableId>,
     },
-    ClearSnapshot {
-        tag: Option<String>,
-        keyspace: Option<String>,
-    },
     Report,
     /// Run an operation on every shard (from the admin endpoint).
     Everywhere(Operation),
@@ -122,10 +118,25 @@ pub enum Request {
 /// An operator's command, over all shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    Flush { keyspace: Option<String>, tables: Vec<String> },
-    Compact { keyspace: Option<String>, tables: Vec<String> },
-    Snapshot { tag: String, keyspaces: Vec<String>, tables: Vec<String> },
-    ClearSnapshot { tag: Option<String>, keyspace: Option<String> },
+    Flush {
+        keyspace: Option<String>,
+        tables: Vec<String>,
+    },
+    Compact {
+        keyspace: Option<String>,
+        tables: Vec<String>,
+    },
+    Snapshot {
+        tag: String,
+        keyspaces: Vec<String>,
+        tables: Vec<String>,
+    },
+    /// Snapshots of a tag, of keyspaces, of tables; what is empty leaves nothing out.
+    ClearSnapshot {
+        tag: Option<String>,
+        keyspaces: Vec<String>,
+        tables: Vec<String>,
+    },
     Report,
 }
 

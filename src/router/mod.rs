@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `write`, `batch` | mutations by owner, one timestamp for all; logged batches over several shards |
 //! | `read`, `keys`, `scan` | keys in the order asked; ranges from all shards, merged by token |
-//! | `ddl`, `operate` | what shard 0 leads: schema changes, TRUNCATE, operators' commands |
+//! | `ddl`, `operate`, `snapshots` | what shard 0 leads: schema changes, TRUNCATE, operators' commands |
 //! | `consistency` | UNAVAILABLE where a level wants more replicas than one |
 //! | `serve`, `message` | the receiving end, and what shards say to each other |
 //! | `errors` | the one place where a shard's errors get CQL's codes |
@@ -26,6 +26,7 @@ mod operate;
 mod read;
 mod scan;
 mod serve;
+mod snapshots;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -105,6 +106,7 @@ pub struct Router {
     next_number: Cell<u64>,
     /// On shard 0: one DDL statement at a time.
     ddl_turn: Rc<Semaphore>,
+    snapshots: snapshots::Snapshots,
     open_batches: OpenBatches,
     above: RefCell<Option<Rc<dyn Above>>>,
     /// The last clock reading that a statement was given.
@@ -132,6 +134,7 @@ impl Router {
             waiting: RefCell::new(HashMap::with_hasher(hasher())),
             next_number: Cell::new(0),
             ddl_turn: Semaphore::new(1),
+            snapshots: snapshots::Snapshots::default(),
             open_batches: OpenBatches::default(),
             above: RefCell::new(None),
             last_now_us: Cell::new(i64::MIN / 2),

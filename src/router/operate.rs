@@ -1,4 +1,4 @@
-//! Operators' commands over all shards, and TRUNCATE.
+//! Operators' commands over all shards, and TRUNCATE. Snapshots are in `snapshots`.
 
 use std::rc::Rc;
 
@@ -9,15 +9,7 @@ use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Operation, Reply, Request};
-use crate::schema::Table;
 use crate::shard::AutoSnapshot;
-
-/// A snapshot to take before a table's data goes.
-pub(super) struct SnapshotDue {
-    pub tag: String,
-    pub keyspace: String,
-    pub table: TableId,
-}
 
 impl Router {
     /// Asks every shard the same and gathers the replies, in shard order.
@@ -60,39 +52,13 @@ impl Router {
         let truncate_error = |error: CqlError| CqlError::truncate_error(error.message());
         let schema = self.schema();
         let snapshot = schema.table_by_id(table).and_then(|table| self.snapshot_due(AutoSnapshot::Truncate, table));
-        self.snapshot_first(snapshot.as_slice()).await.map_err(truncate_error)?;
+        let _under_way = self.snapshot_first(snapshot.as_slice()).await.map_err(truncate_error)?;
         // Those begun while the snapshot was taken: a crash must not redo a part of one over what is truncated.
         self.ask_all(|| Request::CompleteBatches, deadline_ns).await?;
         let tag = snapshot.map(|due| due.tag);
         let request = || Request::Truncate { table, snapshot: tag.clone() };
         self.ask_all(request, deadline_ns).await.map_err(truncate_error)?;
         Ok(Reply::Done)
-    }
-
-    /// The snapshot that `taker` takes of a table before it takes its data away, if any.
-    pub(super) fn snapshot_due(&self, taker: AutoSnapshot, table: &Table) -> Option<SnapshotDue> {
-        let tag = self.shard.auto_snapshot_tag(taker, table)?;
-        Some(SnapshotDue { tag, keyspace: table.keyspace.clone(), table: table.id })
-    }
-
-    /// Takes these snapshots, whole, on every shard, before any shard's data goes. Where one fails none of them stays: a
-    /// shard is waited for as long as an operator would, since it would go on with what was cleared. Shard 0 runs it.
-    pub(super) async fn snapshot_first(self: &Rc<Self>, due: &[SnapshotDue]) -> Result<(), CqlError> {
-        let deadline_ns = self.deadline(self.timeouts.operation);
-        for (at, SnapshotDue { tag, table, .. }) in due.iter().enumerate() {
-            let request = || Request::Snapshot { tag: tag.clone(), tables: vec![*table] };
-            let Err(error) = self.ask_all(request, deadline_ns).await else { continue };
-            for SnapshotDue { tag, keyspace, .. } in &due[..=at] {
-                if let Err(left) = self.shard.clear_snapshot(Some(tag), Some(keyspace)).await {
-                    tracing::warn!(%tag, error = %left, "an unfinished snapshot stays");
-                }
-            }
-            let reason = error.message();
-            return Err(CqlError::server_error(format!(
-                "nothing is removed, because the snapshot that `auto_snapshot` asks for failed: {reason}"
-            )));
-        }
-        Ok(())
     }
 
     /// Runs an operator's command on every shard.
@@ -109,18 +75,12 @@ impl Router {
                 self.ask_all(|| Request::Compact { tables: tables.clone() }, deadline_ns).await?
             }
             Operation::Snapshot { tag, keyspaces, tables } => {
-                let mut chosen = Vec::new();
-                for keyspace in &keyspaces {
-                    chosen.extend(self.chosen(Some(keyspace), &tables)?.unwrap_or_default());
-                }
-                if keyspaces.is_empty() {
-                    chosen = self.all_tables();
-                }
-                self.ask_all(|| Request::Snapshot { tag: tag.clone(), tables: chosen.clone() }, deadline_ns).await?
+                let chosen = self.chosen_of_all(&keyspaces, &tables)?;
+                self.take_snapshot(&tag, &chosen).await?
             }
-            Operation::ClearSnapshot { tag, keyspace } => {
-                let request = || Request::ClearSnapshot { tag: tag.clone(), keyspace: keyspace.clone() };
-                self.ask_all(request, deadline_ns).await?
+            Operation::ClearSnapshot { tag, keyspaces, tables } => {
+                self.clear_snapshots(tag, keyspaces, tables).await?;
+                Vec::new()
             }
         };
         let mut reports = Vec::new();
@@ -132,8 +92,17 @@ impl Router {
         Ok(if reports.is_empty() { Reply::Done } else { Reply::Report(reports) })
     }
 
-    fn all_tables(&self) -> Vec<TableId> {
-        self.schema().keyspaces.values().flat_map(|keyspace| keyspace.tables.values().map(|table| table.id)).collect()
+    /// The tables of these keyspaces that have one of these names; none of either: all.
+    fn chosen_of_all(&self, keyspaces: &[String], tables: &[String]) -> Result<Vec<TableId>, CqlError> {
+        let mut chosen = Vec::new();
+        for keyspace in keyspaces {
+            chosen.extend(self.chosen(Some(keyspace), tables)?.unwrap_or_default());
+        }
+        if keyspaces.is_empty() {
+            let schema = self.schema();
+            chosen.extend(schema.keyspaces.values().flat_map(|of| of.tables.values().map(|table| table.id)));
+        }
+        Ok(chosen)
     }
 
     /// The tables that a command names; `None`: all.
@@ -159,7 +128,6 @@ impl Router {
             Request::Flush { tables } => shard.flush(tables.as_deref()).await,
             Request::Compact { tables } => shard.compact(tables.as_deref()).await,
             Request::Snapshot { tag, tables } => shard.snapshot(&tag, &tables).await,
-            Request::ClearSnapshot { tag, keyspace } => shard.clear_snapshot(tag.as_deref(), keyspace.as_deref()).await,
             _ => return Err(CqlError::server_error("not an operation")),
         };
         done.map(|()| Reply::Done).map_err(|error| errors::shard_error(&error))

@@ -111,10 +111,9 @@ impl Router {
             Request::TruncateEverywhere(table) => self.truncate_everywhere(table).await,
             Request::Everywhere(operation) => self.operate_everywhere(operation).await,
             Request::Report => Ok(Reply::Report(vec![self.report()])),
-            Request::Flush { .. }
-            | Request::Compact { .. }
-            | Request::Snapshot { .. }
-            | Request::ClearSnapshot { .. } => self.operate_here(request).await,
+            Request::Flush { .. } | Request::Compact { .. } | Request::Snapshot { .. } => {
+                self.operate_here(request).await
+            }
             Request::Close => {
                 self.shard.close().await.map_err(|error| errors::shard_error(&error))?;
                 self.close();

@@ -57,6 +57,9 @@ pub enum ShardError {
     Manifest(#[from] ManifestError),
     #[error("{0}")]
     Refused(String),
+    /// Asked for what cannot be.
+    #[error("{0}")]
+    Invalid(String),
     #[error("table {0} does not exist here")]
     UnknownTable(TableId),
     #[error("the commit log has failed: {0}")]

@@ -52,7 +52,7 @@ pub use holds::{BatchId, PurgeHold};
 pub use open::create_manifests;
 pub use recover::{LogStreams, Recovered, Recovery, remove_old_streams};
 pub use report::TableReport;
-pub use snapshot::AutoSnapshot;
+pub use snapshot::{AutoSnapshot, Cleared, check_tag};
 pub use tables::TableStore;
 pub use write::{Applied, ExpectedBatch, Intent, Write};
 

@@ -19,7 +19,8 @@ pub enum AutoSnapshot {
 }
 
 impl Shard {
-    /// Links what these tables hold now. A tag that exists already gains this shard's files.
+    /// Links what these tables hold now. A tag that exists already gains this shard's files: whether one may be used again
+    /// is asked above, once for all shards.
     pub async fn snapshot(&self, tag: &str, tables: &[TableId]) -> Result<(), ShardError> {
         check_tag(tag)?;
         for store in self.chosen(Some(tables)) {
@@ -72,61 +73,100 @@ impl Shard {
         self.config.snapshots_dir.join(tag).join(&table.keyspace).join(table_dir)
     }
 
-    /// Removes snapshots: of this tag or all, of this keyspace or all. Shard 0 removes for every shard.
-    pub async fn clear_snapshot(&self, tag: Option<&str>, keyspace: Option<&str>) -> Result<(), ShardError> {
-        if let Some(tag) = tag {
-            check_tag(tag)?;
-        }
-        if self.io.shard_id().0 != 0 || !self.io.exists(&self.config.snapshots_dir).await? {
-            return Ok(());
-        }
-        for entry in self.io.list_dir(&self.config.snapshots_dir).await? {
-            if !entry.is_dir || tag.is_some_and(|tag| tag != entry.name) {
-                continue;
-            }
-            let dir = self.config.snapshots_dir.join(&entry.name);
-            match keyspace {
-                None => self.remove_tree(&dir).await?,
-                Some(keyspace) => {
-                    let within = dir.join(keyspace);
-                    if self.io.exists(&within).await? {
-                        self.remove_tree(&within).await?;
-                    }
-                    if self.io.list_dir(&dir).await?.is_empty() {
-                        self.io.remove_dir(&dir).await?;
-                    }
-                }
+    /// Whether a table has a snapshot of this tag, on whatever shard.
+    pub async fn has_snapshot(&self, tag: &str, table: &Table) -> Result<bool, ShardError> {
+        Ok(self.io.exists(&self.snapshot_dir(tag, table)).await?)
+    }
+
+    /// Removes what the snapshot of this tag holds of a table. Shard 0 removes for every shard.
+    pub async fn discard_snapshot(&self, tag: &str, table: &Table) -> Result<(), ShardError> {
+        let dir = self.snapshot_dir(tag, table);
+        if self.io.exists(&dir).await? {
+            self.remove_all_in(&dir).await?;
+            for dir in dir.ancestors().take_while(|dir| *dir != self.config.snapshots_dir) {
+                self.remove_if_empty(dir).await?;
             }
         }
         Ok(self.io.sync_dir(&self.config.snapshots_dir).await?)
     }
 
-    /// Removes a directory of a snapshot: three levels deep at most.
-    async fn remove_tree(&self, dir: &Path) -> Result<(), ShardError> {
-        let mut pending = vec![dir.to_owned()];
-        let mut emptied = Vec::new();
-        while let Some(dir) = pending.pop() {
-            for entry in self.io.list_dir(&dir).await? {
-                let path = dir.join(&entry.name);
-                if entry.is_dir {
-                    pending.push(path);
-                } else {
-                    self.io.remove_file(&path).await?;
-                }
-            }
-            emptied.push(dir);
+    /// Removes snapshots. Shard 0 removes for every shard. A name is only compared with what is there, whatever it holds.
+    pub async fn clear_snapshots(&self, cleared: &Cleared) -> Result<(), ShardError> {
+        if let Some(tag) = &cleared.tag {
+            check_tag(tag)?;
         }
-        for dir in emptied.iter().rev() {
+        let snapshots_dir = &self.config.snapshots_dir;
+        if !self.io.exists(snapshots_dir).await? {
+            return Ok(());
+        }
+        let is_chosen = |names: &[String], name: &str| names.is_empty() || names.iter().any(|chosen| chosen == name);
+        for tag in self.directories(snapshots_dir).await? {
+            if cleared.spared.contains(&tag) || cleared.tag.as_ref().is_some_and(|chosen| *chosen != tag) {
+                continue;
+            }
+            let tag_dir = snapshots_dir.join(&tag);
+            for keyspace in self.directories(&tag_dir).await? {
+                if !is_chosen(&cleared.keyspaces, &keyspace) {
+                    continue;
+                }
+                let keyspace_dir = tag_dir.join(&keyspace);
+                for table in self.directories(&keyspace_dir).await? {
+                    let name = table.rsplit_once('-').map_or(table.as_str(), |(name, _)| name);
+                    if is_chosen(&cleared.tables, name) {
+                        let table_dir = keyspace_dir.join(&table);
+                        self.remove_all_in(&table_dir).await?;
+                        self.remove_if_empty(&table_dir).await?;
+                    }
+                }
+                self.remove_if_empty(&keyspace_dir).await?;
+            }
+            self.remove_if_empty(&tag_dir).await?;
+        }
+        Ok(self.io.sync_dir(snapshots_dir).await?)
+    }
+
+    async fn directories(&self, dir: &Path) -> Result<Vec<String>, ShardError> {
+        let entries = self.io.list_dir(dir).await?;
+        Ok(entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect())
+    }
+
+    /// Removes the files of a table's directory.
+    async fn remove_all_in(&self, dir: &Path) -> Result<(), ShardError> {
+        for entry in self.io.list_dir(dir).await?.iter().filter(|entry| !entry.is_dir) {
+            self.io.remove_file(&dir.join(&entry.name)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_if_empty(&self, dir: &Path) -> Result<(), ShardError> {
+        if self.io.list_dir(dir).await?.is_empty() {
             self.io.remove_dir(dir).await?;
         }
         Ok(())
     }
 }
 
-/// A tag is one name of a directory.
-fn check_tag(tag: &str) -> Result<(), ShardError> {
-    let fits = !tag.is_empty() && tag.len() <= 255 && !tag.starts_with('.') && !tag.contains(['/', '\0']);
-    if fits { Ok(()) } else { Err(ShardError::Refused(format!("`{tag}` cannot be the name of a snapshot"))) }
+/// Which snapshots to clear. What is empty leaves nothing out.
+#[derive(Clone, Debug, Default)]
+pub struct Cleared {
+    pub tag: Option<String>,
+    pub keyspaces: Vec<String>,
+    pub tables: Vec<String>,
+    /// The tags that stay: of snapshots that are being taken.
+    pub spared: Vec<String>,
+}
+
+/// A tag is one name of a directory that is shown in lists.
+pub fn check_tag(tag: &str) -> Result<(), ShardError> {
+    const TAG_BYTES_MAX: usize = 255;
+    let is_name = !tag.is_empty() && !tag.starts_with('.') && !tag.contains('/') && !tag.contains(char::is_control);
+    if is_name && tag.len() <= TAG_BYTES_MAX {
+        return Ok(());
+    }
+    let tag = tag.escape_debug();
+    Err(ShardError::Invalid(format!(
+        "`{tag}` cannot be the name of a snapshot: 1 to {TAG_BYTES_MAX} bytes, without `/`, control characters and a first `.`"
+    )))
 }
 
 #[cfg(test)]
@@ -151,7 +191,8 @@ mod tests {
             shard.truncate(TABLE, None).await.expect("truncated");
             let dir = config().snapshots_dir.join("before/ks").join(format!("t-{}", "09".repeat(16)));
             assert_eq!(io.list_dir(&dir).await.expect("there").len(), 1);
-            shard.clear_snapshot(Some("before"), None).await.expect("cleared");
+            let cleared = |tag: &str| Cleared { tag: Some(tag.into()), ..Cleared::default() };
+            shard.clear_snapshots(&cleared("before")).await.expect("cleared");
             assert!(!io.exists(&config().snapshots_dir.join("before")).await.expect("no fault"));
         })
         .expect("runs");
@@ -231,9 +272,79 @@ mod tests {
 
     #[test]
     fn a_tag_stays_within_the_directory() {
-        assert!(check_tag("2026-11-30").is_ok());
-        for tag in ["", ".", "..", "../x", "a/b", ".hidden"] {
-            assert!(check_tag(tag).is_err(), "{tag}");
+        let longest = "x".repeat(255);
+        for tag in ["2026-11-30", "before the move", "vor dem Ümzug", &longest] {
+            assert!(check_tag(tag).is_ok(), "{tag}");
         }
+        let too_long = "x".repeat(256);
+        for tag in ["", ".", "..", "../x", "a/b", "/", ".hidden", "a\nb", "a\0b", "\u{7f}", &too_long] {
+            assert!(matches!(check_tag(tag), Err(ShardError::Invalid(_))), "{tag}");
+        }
+    }
+
+    /// The file names in each table's directory, by tag, keyspace and table.
+    async fn listed(shard: &Shard) -> Vec<(String, String, String)> {
+        let mut found = Vec::new();
+        let root = &shard.config.snapshots_dir;
+        for tag in shard.directories(root).await.expect("listed") {
+            for keyspace in shard.directories(&root.join(&tag)).await.expect("listed") {
+                for table in shard.directories(&root.join(&tag).join(&keyspace)).await.expect("listed") {
+                    let name = table.split_once('-').map_or("", |(name, _)| name).to_owned();
+                    found.push((tag.clone(), keyspace.clone(), name));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn only_what_is_named_is_cleared() {
+        let sim = Simulation::new(9, Faults::NONE);
+        let ran = sim.run_on_node(|io| async move {
+            let shard = start(io.clone()).await;
+            fill(&shard, 0..2).await;
+            for tag in ["one", "other", "third"] {
+                shard.snapshot(tag, &[TABLE]).await.expect("linked");
+            }
+            let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+            let clear = async |tag: Option<&str>, keyspaces: &[&str], tables: &[&str], spared: &[&str]| {
+                let (keyspaces, tables, spared) = (strings(keyspaces), strings(tables), strings(spared));
+                let cleared = Cleared { tag: tag.map(str::to_owned), keyspaces, tables, spared };
+                shard.clear_snapshots(&cleared).await.expect("cleared");
+                listed(&shard).await.into_iter().map(|(tag, ..)| tag).collect::<Vec<_>>()
+            };
+            let all = ["one", "other", "third"];
+            // No name leads out of the directory, nor to another's.
+            for keyspace in ["..", "../..", "../../sstables", "/data", "/data/sstables", ".", "", "k"] {
+                assert_eq!(clear(None, &[keyspace], &[], &[]).await, all, "{keyspace}");
+            }
+            assert!(!io.list_dir(&config().sstables_dir).await.expect("there").is_empty());
+            assert_eq!(clear(None, &["ks"], &["u"], &[]).await, all);
+            assert_eq!(clear(Some("on"), &[], &[], &[]).await, all);
+            assert_eq!(clear(Some("one"), &["ks"], &["u", "t"], &[]).await, ["other", "third"]);
+            assert!(!io.exists(&config().snapshots_dir.join("one")).await.expect("no fault"));
+            assert_eq!(clear(None, &[], &[], &["third"]).await, ["third"]);
+            assert_eq!(clear(None, &[], &[], &[]).await, Vec::<String>::new());
+        });
+        ran.expect("runs");
+    }
+
+    #[test]
+    fn what_is_discarded_of_a_tag_is_one_table() {
+        let sim = Simulation::new(10, Faults::NONE);
+        let ran = sim.run_on_node(|io| async move {
+            let shard = start(io.clone()).await;
+            fill(&shard, 0..2).await;
+            shard.snapshot("s", &[TABLE]).await.expect("linked");
+            let other = Table { id: TableId([1; 16]), ..table() };
+            assert!(shard.has_snapshot("s", &table()).await.expect("no fault"));
+            assert!(!shard.has_snapshot("s", &other).await.expect("no fault"));
+            shard.discard_snapshot("s", &other).await.expect("nothing is there");
+            assert_eq!(listed(&shard).await.len(), 1);
+            shard.discard_snapshot("s", &table()).await.expect("discarded");
+            assert!(io.list_dir(&config().snapshots_dir).await.expect("there").is_empty());
+        });
+        ran.expect("runs");
     }
 }

@@ -44,13 +44,27 @@ impl Server {
 
     /// What `nodetool` does: a request to the admin endpoint. The body of its answer.
     pub fn operate(&self, method: &str, path: &str) -> String {
+        let (status, body) = self.ask_admin(method, path, "");
+        assert_eq!(status, 200, "{method} {path}: {body}");
+        body
+    }
+
+    /// A request to the admin endpoint with what follows its lines of Host and Connection: headers, an empty line, a body.
+    /// The status and the body of its answer.
+    pub fn ask_admin(&self, method: &str, path: &str, rest: &str) -> (u16, String) {
+        let (admin, rest) = (self.admin, if rest.is_empty() { "\r\n" } else { rest });
+        self.send_admin(&format!("{method} {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n{rest}"))
+    }
+
+    /// These bytes to the admin endpoint. The status and the body of its answer.
+    pub fn send_admin(&self, request: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.admin).unwrap();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: helenus\r\nConnection: close\r\n\r\n").unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {answer}");
-        body.to_owned()
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        let status = head.strip_prefix("HTTP/1.1 ").and_then(|head| head.get(..3)).and_then(|code| code.parse().ok());
+        (status.unwrap_or_else(|| panic!("no status: {head}")), body.to_owned())
     }
 
     pub fn data_dir(&self) -> PathBuf {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -16,8 +16,8 @@ use helenus::net::{Limits, Net, listen};
 use helenus::protocol::client::requests::{put_query, put_startup};
 use helenus::protocol::client::{Answer, Parameters, Response, ResultBody};
 use helenus::protocol::frame::BODY_BYTES_MAX;
-use helenus::protocol::{ErrorCode, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Value};
-use helenus::router::message::{Message, Reply, Request};
+use helenus::protocol::{CqlError, ErrorCode, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Value};
+use helenus::router::message::{Message, Operation, Reply, Request};
 use helenus::server::boot::{NodeConfig, boot};
 
 const PORT: u16 = 9042;
@@ -40,6 +40,14 @@ impl Node {
         let outside = sim.start::<Message, _, _>(shards, move |io, mesh| serve(io, mesh, limits.clone(), tell.clone()));
         sim.run_until(|| serving.get() == shards).unwrap();
         Node { sim, outside, shards }
+    }
+
+    /// Begins an operator's command; what comes of it is there to look at once the node has run on.
+    pub fn operate(&self, operation: Operation) -> Receiver<Result<Reply, CqlError>> {
+        let (sender, receiver) = channel();
+        let answer = Box::new(move |reply| drop(sender.send(reply)));
+        self.outside.send(ShardId(0), Message::Outside { request: Request::Everywhere(operation), answer });
+        receiver
     }
 
     /// Connections open, as each shard counts them.
