@@ -193,6 +193,7 @@ mod tests {
         let (wall, mono) = (io.wall_us(), io.now_ns());
         sim.jump_wall_us(-3_600_000_000);
         assert!(io.wall_us() < wall - 3_599_000_000);
+        assert!(sim.wall_latest_us() >= wall);
         assert!(io.now_ns() >= mono && io.now_ns() < mono + 1_000);
         let faults = Faults { wall_jump_ppm: 100_000, ..Faults::NONE };
         let jumpy = Simulation::new(5, faults);

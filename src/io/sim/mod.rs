@@ -279,6 +279,11 @@ impl Simulation {
         self.world.jump_wall(by_us);
     }
 
+    /// The latest that the wall clock has shown, whatever jumped since.
+    pub fn wall_latest_us(&self) -> i64 {
+        self.world.wall_latest_us()
+    }
+
     pub fn set_faults(&self, faults: Faults) {
         self.world.faults.set(faults);
         self.disk().set_capacity_bytes(faults.disk_capacity_bytes);

@@ -42,6 +42,8 @@ pub(super) struct World {
     schedule_random: Random,
     now_ns: Cell<u64>,
     wall_offset_us: Cell<i64>,
+    /// The latest that the wall clock showed before it was set back.
+    wall_left_us: Cell<i64>,
     /// Counts the starts of the node.
     boot: Cell<u32>,
     running: Cell<bool>,
@@ -85,6 +87,7 @@ impl World {
             schedule_random: Random::stream(seed, 4),
             now_ns: Cell::new(0),
             wall_offset_us: Cell::new(0),
+            wall_left_us: Cell::new(WALL_START_US),
             boot: Cell::new(0),
             running: Cell::new(false),
             halted: RefCell::default(),
@@ -103,7 +106,12 @@ impl World {
         WALL_START_US + (self.now_ns.get() / 1_000).cast_signed() + self.wall_offset_us.get()
     }
 
+    pub fn wall_latest_us(&self) -> i64 {
+        self.wall_left_us.get().max(self.wall_us())
+    }
+
     pub fn jump_wall(&self, by_us: i64) {
+        self.wall_left_us.set(self.wall_latest_us());
         self.note(Kind::WallJump, by_us.cast_unsigned(), 0);
         self.wall_offset_us.set(self.wall_offset_us.get() + by_us);
     }

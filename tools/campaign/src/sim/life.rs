@@ -1,24 +1,22 @@
 //! One life of the simulated node: it boots, workers write and read, and it ends by a crash, a kill or a clean stop.
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use helenus::base::plants::Planted;
-use helenus::commitlog::{DamagePolicy, LogConfig, SyncMode};
+use helenus::commitlog::{LogConfig, SyncMode};
 use helenus::io::sim::{Halted, Simulation};
 use helenus::io::{Io, TaskClass};
-use helenus::plan::system_rows::Addresses;
+use helenus::router::Router;
 use helenus::router::message::{Message, Operation};
-use helenus::router::{Router, Timeouts};
 use helenus::schema::Table;
 use helenus::server::boot::{NodeConfig, boot};
 
-use super::model::{Model, Op, State};
+use super::features::Features;
+use super::model::{Model, Op, State, Times, Value};
 use super::stream;
-use super::table::{CREATE_KEYSPACE, CREATE_TABLE, read_of, scan_of, take_rows, write_of};
+use super::table::{CREATE_KEYSPACE, create_table, read_of, scan_of, take_rows, write_of};
 use crate::dice::Dice;
 
 /// Workers that write at once, each its own partitions.
@@ -30,8 +28,12 @@ const CLUSTERINGS: u64 = 12;
 
 /// What outlives the node: the models, and what was counted.
 pub struct World {
+    pub features: Features,
+    sim: Weak<Simulation>,
     pub models: Vec<RefCell<Model>>,
     pub operations: Cell<u64>,
+    /// Memtables that were evacuated.
+    pub evacuations: Cell<u64>,
     /// Whether every operation is printed.
     is_told: bool,
     next_value: Cell<i32>,
@@ -47,11 +49,14 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(is_told: bool) -> Rc<Self> {
+    pub fn new(features: Features, sim: &Rc<Simulation>, is_told: bool) -> Rc<Self> {
         Rc::new(World {
+            features,
+            sim: Rc::downgrade(sim),
             is_told,
             models: (0..WORKERS).map(|_| RefCell::default()).collect(),
             operations: Cell::new(0),
+            evacuations: Cell::new(0),
             next_value: Cell::new(0),
             crashes: Cell::new(0),
             is_periodic: Cell::new(false),
@@ -82,9 +87,15 @@ impl World {
         self.violation.borrow_mut().get_or_insert(what);
     }
 
-    fn value(&self) -> i32 {
+    fn value(&self) -> Value {
         self.next_value.set(self.next_value.get() + 1);
-        self.next_value.get()
+        Value { v: self.next_value.get(), expires_s: None }
+    }
+
+    /// The clocks after a read as of `now_s`.
+    fn times(&self, now_s: i64) -> Times {
+        let latest_us = self.sim.upgrade().map_or(i64::MAX, |sim| sim.wall_latest_us());
+        Times { now_s, latest_s: latest_us.div_euclid(1_000_000) }
     }
 }
 
@@ -100,28 +111,16 @@ pub struct Node {
     failed: Rc<RefCell<Option<String>>>,
 }
 
-pub fn config(mode: SyncMode, segment_bytes: u32, planted: Planted) -> NodeConfig {
-    let patience = Duration::from_secs(30);
+/// Memory that no seed's rows fill.
+const MEMTABLE_BYTES: u64 = 64 << 20;
+
+pub fn config(mode: SyncMode, segment_bytes: u32, features: Features, planted: Planted) -> NodeConfig {
+    let total_bytes = 4 * u64::from(segment_bytes);
+    let log = LogConfig { segment_bytes, total_bytes, mode, planted, ..LogConfig::default() };
     NodeConfig {
-        data_dir: PathBuf::from("/data"),
-        cluster_name: "Simulated".into(),
-        log: LogConfig {
-            segment_bytes,
-            total_bytes: 4 * u64::from(segment_bytes),
-            mode,
-            planted,
-            ..LogConfig::default()
-        },
-        damage: DamagePolicy::Refuse,
-        memtable_bytes: 64 << 20,
-        cache_bytes: 1 << 20,
-        disk_reserve_bytes: 0,
-        auto_snapshot: true,
-        compact: true,
-        timeouts: Timeouts::all(patience),
-        addresses: Addresses::one(IpAddr::from([127, 0, 0, 1]), 9042),
-        num_tokens: 1,
+        memtable_bytes: features.memtable_bytes.unwrap_or(MEMTABLE_BYTES),
         planted,
+        ..NodeConfig::simulated(log, Duration::from_secs(30))
     }
 }
 
@@ -169,10 +168,10 @@ fn table(router: &Router) -> Option<Rc<Table>> {
 }
 
 /// Makes keyspace and table where they are not there.
-pub fn create(sim: &Simulation, node: &Node) -> Result<(), String> {
+pub fn create(sim: &Simulation, node: &Node, features: Features) -> Result<(), String> {
     let router = node.routers.borrow()[0].clone();
     let made = sim.run_on_node(|_| async move {
-        for text in [CREATE_KEYSPACE, CREATE_TABLE] {
+        for text in [CREATE_KEYSPACE, create_table(features)] {
             match router.ddl(text, None).await {
                 Ok(_) => {}
                 Err(error) if error.message().contains("already exists") => {}
@@ -208,6 +207,7 @@ fn router_io(_sim: &Simulation, router: &Rc<Router>) -> Io {
 async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i32, mut dice: Dice, until: u64) {
     // All calls of a worker go through the router of the shard that its task runs on: a router belongs to its shard.
     let router = routers.borrow()[usize::try_from(worker).expect("small") % routers.borrow().len()].clone();
+    let mut features_dice = dice.part(1);
     while world.operations.get() < until && world.violation.borrow().is_none() {
         world.operations.set(world.operations.get() + 1);
         let Some(table) = table(&router) else { return };
@@ -219,18 +219,28 @@ async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i
         if model.borrow().is_too_doubtful() {
             return;
         }
-        let op = next_op(&world, worker, &mut dice);
+        let now_s = now_s(&router);
+        let op = world.features.alter(next_op(&world, worker, &mut dice), now_s, &mut features_dice);
         // In doubt until the answer, so that a crash at any moment finds the model right.
         let before = model.borrow().clone();
         model.borrow_mut().doubtful(&op);
-        let now_s = router.context().now_us.div_euclid(1_000_000) - 1;
-        let outcome = router.write(write_of(&table, &op, now_s)).await;
+        let outcome = router.write(write_of(&table, world.features, &op, now_s - 1)).await;
         world.say(|| format!("{} worker {worker}: {op:?}: {outcome:?}", router.context().now_us));
         if outcome.is_ok() {
             *model.borrow_mut() = before;
             model.borrow_mut().acknowledged(&op);
         }
     }
+}
+
+/// The second that a statement is given on this shard.
+fn now_s(router: &Router) -> i64 {
+    router.context().now_us.div_euclid(1_000_000)
+}
+
+/// The second that a read is made as of. Where nothing expires it is any, and the node's clock is left alone.
+fn read_s(router: &Router, features: Features) -> i64 {
+    if features.ttls { now_s(router) } else { 0 }
 }
 
 fn next_op(world: &World, worker: i32, dice: &mut Dice) -> Op {
@@ -256,12 +266,13 @@ fn next_op(world: &World, worker: i32, dice: &mut Dice) -> Op {
 
 async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, worker: i32, dice: &mut Dice) {
     let k = worker * PARTITIONS + i32::try_from(dice.below(PARTITIONS as u64)).expect("small");
-    let mut command = read_of(table, k, dice.one_in(2), 1 + dice.below(6));
+    let (reversed, page_rows, now_s) = (dice.one_in(2), 1 + dice.below(6), read_s(router, world.features));
+    let mut command = read_of(table, k, reversed, page_rows, now_s);
     let mut read = State::new();
     loop {
         // A read may fail while the disk does; it may never be wrong.
         let Ok(page) = router.read(table, &command).await else { return };
-        if let Err(what) = take_rows(table, &page, &mut read) {
+        if let Err(what) = take_rows(table, world.features, &page, &mut read) {
             return world.violate(what);
         }
         match page.resume {
@@ -270,12 +281,10 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
         }
     }
     let model = world.models[usize::try_from(worker).expect("small")].borrow();
-    if !model.allows_partition(k, &read) {
-        let how = format!(
-            "{}, in pages of {} rows",
-            if command.reversed { "descending" } else { "ascending" },
-            command.limits.rows
-        );
+    let times = world.times(now_s);
+    if !model.allows_partition(k, &read, times) {
+        let direction = if reversed { "descending" } else { "ascending" };
+        let how = format!("{direction}, in pages of {page_rows} rows, at {times:?}");
         world.violate(format!("partition {k} while running, {how}: {}", model.nearest_partition(k, &read)));
     }
 }
@@ -284,7 +293,8 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
 async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut dice: Dice, until: u64) {
     let mut has_extra = router.schema().table("sim", "t").is_some_and(|table| table.column("x").is_some());
     while world.operations.get() < until && world.violation.borrow().is_none() {
-        io.sleep(Duration::from_micros(100 + dice.below(20_000))).await;
+        let patience_us = (100 + dice.below(20_000)) * world.features.operator_patience();
+        io.sleep(Duration::from_micros(patience_us)).await;
         world.operations.set(world.operations.get() + 1);
         let operation = match dice.below(8) {
             0..=3 => Operation::Flush { keyspace: Some("sim".into()), tables: vec![] },
@@ -320,13 +330,15 @@ pub fn truncate(sim: &Simulation, node: &Node, world: &Rc<World>) -> Result<(), 
 /// Reads everything, checks it, and takes it as what is there. An error is a violation.
 pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u64) -> Result<(), String> {
     let router = node.routers.borrow()[0].clone();
+    let features = world.features;
+    let now_s = read_s(&router, features);
     let read = sim.run_on_node(|_| async move {
         let Some(table) = table(&router) else { return Err("the table is gone".to_owned()) };
-        let mut command = scan_of(&table, page_rows);
+        let mut command = scan_of(&table, page_rows, now_s);
         let mut read = State::new();
         loop {
             let page = router.read(&table, &command).await.map_err(|error| error.message().to_owned())?;
-            take_rows(&table, &page, &mut read)?;
+            take_rows(&table, features, &page, &mut read)?;
             match page.resume {
                 Some(resume) => command.resume = Some(resume),
                 None => return Ok(read),
@@ -334,18 +346,28 @@ pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u6
         }
     });
     let read = read.map_err(|halted| halted.to_string())??;
-    world.say(|| format!("read after a start: {read:?}"));
+    let times = world.times(now_s);
+    world.say(|| format!("read after a start, at {times:?}: {read:?}"));
     for (worker, model) in world.models.iter().enumerate() {
         let part: State =
             read.iter().filter(|((k, _), _)| worker_of(*k) == worker).map(|(key, v)| (*key, *v)).collect();
         let allowed = if world.may_have_lost.get() { Model::allows_after_loss } else { Model::allows };
-        if !allowed(&model.borrow(), &part) {
+        if !allowed(&model.borrow(), &part, times) {
             return Err(format!("worker {worker}: {}", model.borrow().nearest(&part)));
         }
-        model.borrow_mut().settle(part);
+        model.borrow_mut().settle(part, times, world.may_have_lost.get());
     }
     world.may_have_lost.set(false);
     Ok(())
+}
+
+/// Counts what the node did in its life.
+pub fn count(node: &Node, world: &World) {
+    for router in node.routers.borrow().iter() {
+        let counters = router.shard().counters();
+        let evacuations = counters.iter().find(|(name, _)| *name == "helenus_memtable_evacuations_total");
+        world.evacuations.set(world.evacuations.get() + evacuations.map_or(0, |(_, count)| *count));
+    }
 }
 
 /// Stops cleanly: every shard closes its log.

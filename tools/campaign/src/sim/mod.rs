@@ -1,14 +1,17 @@
 //! `sim`: the whole engine in one thread under faults by seed.
 //!
 //! A seed is at least 500 operations of several workers on 1 to 4 shards, with flushes, compactions and schema changes,
-//! over three crashes and a restart under another shard count. After every restart all rows are read: what was
+//! over three crashes and a restart under another shard count; by seed also static rows, rows that expire under a clock that
+//! jumps, unlogged batches, and memory that the memtables fill. After every restart all rows are read: what was
 //! acknowledged is there, what was deleted is not, a batch is whole or not at all, and recovering twice gives the same.
 
+mod features;
 mod life;
 mod model;
 mod table;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,7 +20,8 @@ use helenus::base::plants::{Plant, Planted};
 use helenus::commitlog::SyncMode;
 use helenus::io::sim::{Faults, Halted, Simulation};
 
-use self::life::{Node, World, check_all, config, create, start_work, stop, truncate};
+use self::features::{Features, Jumps};
+use self::life::{Node, World, check_all, config, count, create, start_work, stop, truncate};
 use crate::dice::Dice;
 use crate::outcome::Outcome;
 
@@ -103,7 +107,7 @@ fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
     let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let next = AtomicU64::new(0);
     let (ended, ends) = std::sync::mpsc::channel();
-    let (mut operations, mut done, mut failed) = (0, 0, BTreeMap::new());
+    let (mut operations, mut evacuations, mut done, mut failed) = (0, 0, 0, BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             let (ended, next) = (ended.clone(), &next);
@@ -121,6 +125,7 @@ fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
         drop(ended);
         for (seed, ran) in ends {
             operations += ran.operations;
+            evacuations += ran.evacuations;
             done += 1;
             if done % SEEDS_TOLD == 0 {
                 eprintln!("{done} seeds in {} s, {} failed", began.elapsed().as_secs(), failed.len());
@@ -134,6 +139,7 @@ fn run_seeds(arguments: &Arguments, outcome: &mut Outcome) {
     }
     outcome.figure("seeds", done);
     outcome.figure("operations", operations);
+    outcome.figure("evacuations", evacuations);
     outcome.figure("seconds", began.elapsed().as_secs());
 }
 
@@ -144,8 +150,8 @@ fn take_seed(next: &AtomicU64, arguments: &Arguments) -> Option<u64> {
 }
 
 fn run_once_or_twice(seed: u64, arguments: &Arguments) -> Ran {
-    let mut ran = run_seed(seed, Planted::default(), arguments.verbose);
-    if arguments.twice && run_seed(seed, Planted::default(), false).trace != ran.trace {
+    let mut ran = run_seed(seed, Features::of(seed), Planted::default(), arguments.verbose);
+    if arguments.twice && run_seed(seed, Features::of(seed), Planted::default(), false).trace != ran.trace {
         ran.violation.get_or_insert_with(|| "two runs give two traces".to_owned());
     }
     ran
@@ -155,7 +161,7 @@ fn run_once_or_twice(seed: u64, arguments: &Arguments) -> Ran {
 fn catch(arguments: &Arguments, plant: Plant, outcome: &mut Outcome) {
     for number in 0..arguments.rounds {
         let seed = arguments.seed.saturating_add(number);
-        if let Some(what) = run_seed(seed, Planted(Some(plant)), false).violation {
+        if let Some(what) = run_seed(seed, Features::of(seed), Planted(Some(plant)), false).violation {
             eprintln!("{plant:?} is caught by seed {seed}, the {}th: {what}", number + 1);
             outcome.figure(&format!("{plant:?}"), number + 1);
             return;
@@ -171,15 +177,18 @@ fn catch(arguments: &Arguments, plant: Plant, outcome: &mut Outcome) {
 struct Ran {
     violation: Option<String>,
     operations: u64,
+    evacuations: u64,
     trace: u64,
 }
 
-fn run_seed(seed: u64, planted: Planted, is_told: bool) -> Ran {
+fn run_seed(seed: u64, features: Features, planted: Planted, is_told: bool) -> Ran {
     let mut dice = stream(seed);
-    let sim = Simulation::new(seed, Faults::NONE);
-    let world = World::new(is_told);
+    let sim = Rc::new(Simulation::new(seed, Faults::NONE));
+    let world = World::new(features, &sim, is_told);
+    world.say(|| format!("{features:?}"));
     let violation = lives(&sim, &world, &mut dice, planted).err();
-    Ran { violation, operations: world.operations.get(), trace: sim.trace_hash() }
+    let (operations, evacuations) = (world.operations.get(), world.evacuations.get());
+    Ran { violation, operations, evacuations, trace: sim.trace_hash() }
 }
 
 /// How a life ends.
@@ -192,13 +201,13 @@ enum End {
     Clean,
 }
 
-fn lives(sim: &Simulation, world: &std::rc::Rc<World>, dice: &mut Dice, planted: Planted) -> Result<(), String> {
+fn lives(sim: &Simulation, world: &Rc<World>, dice: &mut Dice, planted: Planted) -> Result<(), String> {
     let group = SyncMode::Group { window: Duration::from_millis(5) };
     let periodic = SyncMode::Periodic { period: Duration::from_millis(200) };
     let mode = *dice.pick(&[SyncMode::Batch, group, periodic]);
     world.is_periodic.set(matches!(mode, SyncMode::Periodic { .. }));
     let segment_bytes = *dice.pick(&[128 << 10, 256 << 10]);
-    let config = config(mode, segment_bytes, planted);
+    let config = config(mode, segment_bytes, world.features, planted);
     let faults = Faults { reset_ppm: 0, ..Faults::seeded(dice.next()) };
     let mut shards = 1 + u16::try_from(dice.below(4)).expect("small");
     for life in 0..LIVES_MAX {
@@ -216,6 +225,7 @@ fn lives(sim: &Simulation, world: &std::rc::Rc<World>, dice: &mut Dice, planted:
             return Err(format!("life {life}: {what}"));
         }
         ended.map_err(|what| format!("life {life}: {what}"))?;
+        count(&node, world);
         end(sim, &node, world, dice);
         if faults.sync_error_ppm > 0 {
             world.loses_unsynced();
@@ -261,13 +271,13 @@ fn start(
     let node =
         Node::start(sim, *shards, config).map_err(|reason| format!("life {life}: it does not start: {reason}"))?;
     if life == 0 {
-        create(sim, &node).map_err(|reason| format!("life {life}: {reason}"))?;
+        create(sim, &node, world.features).map_err(|reason| format!("life {life}: {reason}"))?;
     }
     Ok(node)
 }
 
 /// Runs workers until their operations are done or something ends the life earlier.
-fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, dice: &mut Dice) -> Result<(), String> {
+fn live(sim: &Simulation, node: &Node, world: &Rc<World>, dice: &mut Dice) -> Result<(), String> {
     let until = world.operations.get() + OPERATIONS_A_LIFE;
     let short = dice.one_in(8);
     if short {
@@ -277,8 +287,12 @@ fn live(sim: &Simulation, node: &Node, world: &std::rc::Rc<World>, dice: &mut Di
     let cut = if dice.one_in(2) { Some(world.operations.get() + dice.below(OPERATIONS_A_LIFE)) } else { None };
     let began = sim.now_ns();
     let patience_ns = 120_000_000_000;
+    let jumps = Jumps::new(world.features, dice.part(2), world.operations.get());
     let ran = sim.run_until(|| {
         let operations = world.operations.get();
+        if let Some(by_us) = jumps.as_ref().and_then(|jumps| jumps.due(operations)) {
+            sim.jump_wall_us(by_us);
+        }
         operations >= until
             || cut.is_some_and(|cut| operations >= cut)
             || world.violation.borrow().is_some()
@@ -347,13 +361,23 @@ fn stop_cleanly(sim: &Simulation, node: &Node, world: &World) {
 mod tests {
     use super::*;
 
-    /// Seeds that found bugs. 144: TRUNCATE was acknowledged over an open batch in a log that had failed. 1416: over one
-    /// whose completion was not durable. 421: what followed a batch in doubt got a lower timestamp than the batch.
+    /// Seeds that found bugs, before there were features. 144: TRUNCATE was acknowledged over an open batch in a log that
+    /// had failed. 1416: over one whose completion was not durable. 421: what followed a batch in doubt got a lower
+    /// timestamp than the batch.
     #[test]
     fn seeds_that_found_bugs_pass() {
         for seed in [144, 421, 1416] {
-            assert_eq!(run_seed(seed, Planted::default(), false).violation, None, "seed {seed}");
+            let ran = run_seed(seed, Features::default(), Planted::default(), false);
+            assert_eq!(ran.violation, None, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn memtables_are_evacuated_where_memory_is_small() {
+        let features = Features { memtable_bytes: Some(6 << 20), ..Features::default() };
+        let ran: Vec<Ran> = (1..5).map(|seed| run_seed(seed, features, Planted::default(), false)).collect();
+        assert!(ran.iter().all(|ran| ran.violation.is_none()));
+        assert!(ran.iter().map(|ran| ran.evacuations).sum::<u64>() > 0);
     }
 
     /// The first draws of a seed, for ever: a seed that found a bug is of use as long as it does the same.
@@ -365,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_one_trace_and_has_its_operations() {
-        let [first, second] = [1, 1].map(|seed| run_seed(seed, Planted::default(), false));
+        let [first, second] = [1, 1].map(|seed| run_seed(seed, Features::of(seed), Planted::default(), false));
         assert_eq!(first.trace, second.trace);
         assert!(first.operations >= OPERATIONS_MIN);
     }
