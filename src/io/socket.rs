@@ -106,6 +106,14 @@ impl Stream {
         }
     }
 
+    /// Completes once the peer sends no more or is gone, though what it sent before may not have been received.
+    pub async fn hung_up(&self) {
+        match &self.0 {
+            StreamHalf::Real(stream) => stream.hung_up().await,
+            StreamHalf::Sim(stream) => stream.hung_up().await,
+        }
+    }
+
     pub fn peer_addr(&self) -> SocketAddr {
         match &self.0 {
             StreamHalf::Real(stream) => stream.peer_addr(),

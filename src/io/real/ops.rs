@@ -24,6 +24,9 @@ pub(super) const RUNG: u64 = u64::MAX - 1;
 /// User data of this shard's wake of shard `n` is `RINGING + n`; it completes here only where it failed.
 pub(super) const RINGING: u64 = u64::MAX - (1 << 32);
 
+/// The end of what a peer sends; errors and the end of both ways are told in any case.
+const HANG_UP: u32 = libc::POLLRDHUP as u32;
+
 /// One operation and all that it needs.
 pub(super) enum Work {
     Read {
@@ -91,6 +94,10 @@ pub(super) enum Work {
         buf: Vec<u8>,
         from: usize,
     },
+    /// Ends when the peer sends no more.
+    HangUp {
+        fd: Fd,
+    },
     /// The read of this shard's own eventfd, always armed.
     Listen {
         doorbells: Arc<[Doorbell]>,
@@ -133,6 +140,7 @@ impl Work {
                     .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
                     .build()
             }
+            Work::HangUp { fd } => opcode::PollAdd::new(fd.target(), HANG_UP).build(),
             Work::Listen { doorbells, of, count } => {
                 let into: *mut u64 = &mut **count;
                 opcode::Read::new(types::Fd(doorbells[*of].raw_fd()), into.cast(), 8).build()
@@ -169,7 +177,7 @@ impl Work {
 
     /// Whether it may wait for ever for a peer, so that nobody's waiting for it must end it.
     fn waits_for_a_peer(&self) -> bool {
-        matches!(self, Work::Accept { .. } | Work::Recv { .. } | Work::Send { .. })
+        matches!(self, Work::Accept { .. } | Work::Recv { .. } | Work::Send { .. } | Work::HangUp { .. })
     }
 }
 

@@ -11,7 +11,7 @@ use io_uring::opcode;
 use super::ring::{self, Setup};
 
 /// Every opcode that the real half cannot do without.
-const OPCODES: [(u8, &str); 14] = [
+const OPCODES: [(u8, &str); 15] = [
     (opcode::Read::CODE, "read"),
     (opcode::Write::CODE, "write"),
     (opcode::Fsync::CODE, "fsync"),
@@ -26,6 +26,7 @@ const OPCODES: [(u8, &str); 14] = [
     (opcode::Accept::CODE, "accept"),
     (opcode::Recv::CODE, "recv"),
     (opcode::Send::CODE, "send"),
+    (opcode::PollAdd::CODE, "poll_add"),
 ];
 
 /// What the system gives.

@@ -126,6 +126,11 @@ impl Stream {
         }
     }
 
+    pub async fn hung_up(&self) {
+        // Whatever it ends with: one that cannot be watched is not waited for.
+        let _ended = self.0.core.run(Work::HangUp { fd: self.0.fd.clone() }).await;
+    }
+
     pub fn peer_addr(&self) -> SocketAddr {
         self.0.peer
     }
@@ -270,6 +275,25 @@ mod tests {
             drop(stream);
             let read = io.blocking(move || peer.read(&mut [0; 4]).unwrap()).await;
             assert_eq!(read, 0, "the peer sees the end");
+        });
+    }
+
+    #[test]
+    fn a_hang_up_is_seen_before_what_was_sent_is_received() {
+        on_one_shard(async move |io| {
+            let listener = io.listen(any_port()).await.unwrap();
+            let mut peer = std::net::TcpStream::connect(listener.local_addr()).unwrap();
+            let stream = io.adopt(listener.accept().await.unwrap()).unwrap();
+            peer.write_all(b"last words").unwrap();
+            let mut hung_up = Box::pin(stream.hung_up());
+            let mut poll = || hung_up.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            assert!(poll().is_pending());
+            io.sleep(Duration::from_millis(20)).await;
+            assert!(poll().is_pending(), "it is there, and has sent something");
+            drop(peer);
+            hung_up.await;
+            let (buf, got) = stream.recv(Vec::with_capacity(100)).await;
+            assert_eq!((got.unwrap(), buf.as_slice()), (10, &b"last words"[..]));
         });
     }
 

@@ -40,11 +40,13 @@ struct Pipe {
     refused: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
+    /// Waits for the end.
+    watcher: Option<Waker>,
 }
 
 impl Pipe {
     fn wake(&mut self) {
-        [self.reader.take(), self.writer.take()].into_iter().flatten().for_each(Waker::wake);
+        [self.reader.take(), self.writer.take(), self.watcher.take()].into_iter().flatten().for_each(Waker::wake);
     }
 
     fn land(&mut self, now_ns: u64) {
@@ -200,8 +202,8 @@ impl Drop for End {
         } else {
             // With the process goes what it had sent and the peer had not received, or not.
             if self.world.network_random.coin() {
-                connection.pipes[1 - self.end] =
-                    Pipe { reader: connection.pipes[1 - self.end].reader.take(), ..Pipe::default() };
+                let lost = std::mem::take(&mut connection.pipes[1 - self.end]);
+                connection.pipes[1 - self.end] = Pipe { reader: lost.reader, watcher: lost.watcher, ..Pipe::default() };
             }
             connection.reset();
         }
@@ -236,6 +238,27 @@ impl Stream {
         }
         let result = poll_fn(|context| self.poll_recv(&mut buf, context)).await;
         (buf, result)
+    }
+
+    pub async fn hung_up(&self) {
+        poll_fn(|context| {
+            let End { world, connection, end, .. } = &*self.0;
+            let mut connection = connection.borrow_mut();
+            let is_reset = connection.reset;
+            let pipe = &mut connection.pipes[*end];
+            pipe.land(world.now_ns());
+            if pipe.refused || ((pipe.ended || is_reset) && pipe.flying.is_empty()) {
+                return Poll::Ready(());
+            }
+            if (pipe.ended || is_reset)
+                && let Some((at_ns, _)) = pipe.flying.back()
+            {
+                world.wake_at(*at_ns, context.waker().clone());
+            }
+            pipe.watcher = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     pub async fn send_all(&self, buf: Vec<u8>) -> (Vec<u8>, Result<(), IoError>) {
