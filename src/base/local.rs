@@ -110,20 +110,28 @@ pub struct Semaphore {
     total: Cell<u64>,
     free: Cell<u64>,
     queue: RefCell<VecDeque<(u64, Sender<()>)>>,
+    /// Those in the queue whose waiter has not been dropped.
+    waiting: Cell<usize>,
 }
 
 impl Semaphore {
     pub fn new(permits: u64) -> Rc<Self> {
-        Rc::new(Semaphore { total: Cell::new(permits), free: Cell::new(permits), queue: RefCell::default() })
+        let (total, free) = (Cell::new(permits), Cell::new(permits));
+        Rc::new(Semaphore { total, free, queue: RefCell::default(), waiting: Cell::new(0) })
     }
 
     pub fn available(&self) -> u64 {
         self.free.get()
     }
 
+    /// How many permits are out.
+    pub fn taken(&self) -> u64 {
+        self.total.get() - self.free.get()
+    }
+
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.queue.borrow().len()
+        self.waiting.get()
     }
 
     /// Takes `permits` now, or nothing. Never overtakes those who wait.
@@ -144,6 +152,7 @@ impl Semaphore {
         let permits = permits.min(self.total.get());
         let (sender, receiver) = oneshot();
         self.queue.borrow_mut().push_back((permits, sender));
+        self.waiting.set(self.waiting.get() + 1);
         Waiting { of: self, receiver, permits }.await
     }
 
@@ -188,6 +197,7 @@ impl Future for Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.of.waiting.set(self.of.waiting.get() - 1);
         if self.receiver.0.borrow_mut().value.take().is_some() {
             self.of.release(self.permits);
         }
@@ -272,7 +282,9 @@ mod tests {
         let mut after = Box::pin(semaphore.acquire(4));
         assert!(poll_once(&mut before).is_pending());
         assert!(poll_once(&mut after).is_pending());
+        assert_eq!((semaphore.waiting(), semaphore.taken()), (2, 4));
         drop(before);
+        assert_eq!(semaphore.waiting(), 1);
         drop(held);
         drop(after); // granted by the release above, never seen
         assert_eq!(semaphore.available(), 4);

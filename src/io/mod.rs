@@ -286,6 +286,14 @@ impl Io {
         }
     }
 
+    /// Gives memory that the allocator keeps and nobody uses back to the system.
+    pub async fn give_back_memory(&self) {
+        match &self.0 {
+            IoHalf::Real(core) => core.give_back_memory().await,
+            IoHalf::Sim(_) => {}
+        }
+    }
+
     pub async fn listen(&self, addr: SocketAddr) -> Result<Listener, IoError> {
         match &self.0 {
             IoHalf::Real(core) => core.listen(addr).await.map(Listener::real),

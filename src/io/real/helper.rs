@@ -25,6 +25,15 @@ impl Helper {
     }
 }
 
+/// Other allocators than glibc's are left to themselves.
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: it takes no pointer, and may be called by any thread at any time.
+        let _gave_some = unsafe { libc::malloc_trim(0) };
+    }
+}
+
 impl Core {
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let result = Arc::new(Mutex::new(None));
@@ -43,6 +52,10 @@ impl Core {
             }
         })
         .await
+    }
+
+    pub async fn give_back_memory(&self) {
+        self.blocking(give_back_memory).await;
     }
 
     /// Gives a job to the helper thread; runs it here where no thread can be made.
