@@ -12,12 +12,13 @@ use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use helenus::io::sim::{DiskOp, Planned};
+use helenus::io::sim::{DiskOp, Faults, Planned};
 use helenus::net::Limits;
 use helenus::protocol::client::Parameters;
-use helenus::protocol::client::requests::{put_query, put_startup};
+use helenus::protocol::client::requests::{put_query, put_register, put_startup};
 use helenus::protocol::frame::HEADER_BYTES;
-use helenus::protocol::{ErrorCode, FrameEncoder, Opcode, ProtocolVersion, Value};
+use helenus::protocol::{ErrorCode, EventKind, FrameEncoder, Opcode, ProtocolVersion, Value};
+use helenus::router::Timeouts;
 use support::server::Server;
 use support::wire::{Client, Got, Node};
 
@@ -344,7 +345,8 @@ fn unfinished_frames_count_and_the_next_frame_is_not_misread() {
             let (stream, got) = refused.answer().await.unwrap();
             assert_eq!((stream, got.code()), (20, Some(ErrorCode::Overloaded)), "{version:?}");
             // Small requests of others fit beside it.
-            assert_eq!(other.ask(SELECT, &[Value::Bytes(&[0, 0, 0, 1])]).await.code(), None);
+            let got = other.ask(SELECT, &[Value::Bytes(&[0, 0, 0, 1])]).await;
+            assert_eq!(got.code(), None, "{got:?}");
             let mut ends = ends.borrow_mut().drain(..).collect::<Vec<_>>();
             assert!(refused.stream.send_all(ends.remove(1)).await.1.is_ok());
             let (stream, got) = refused.answer().await.unwrap();
@@ -624,6 +626,194 @@ fn keys_of_a_long_in_are_read_in_order() {
     }
 }
 
+/// A node of two shards whose table `ks.t` has rows enough in SSTables that a scan reads for long.
+fn node_with_scans(limits: Limits, timeouts: Timeouts) -> (Node, Client) {
+    let node = Node::start_with(2, limits, timeouts);
+    let mut client = node.started(V4);
+    let client = node.run(async move {
+        let keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        for text in [keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v blob) WITH compression = {'enabled': false}"] {
+            assert_eq!(client.ask(text, &[]).await.code(), None);
+        }
+        let value = vec![7; 4_000];
+        for k in 0..2_000_i32 {
+            client.query(1, INSERT, &[Value::Bytes(&k.to_be_bytes()), Value::Bytes(&value)]);
+        }
+        client.send().await;
+        for _ in 0..2_000 {
+            assert_eq!(client.answer().await.unwrap().1.code(), None);
+        }
+        client
+    });
+    node.flush();
+    // Every block that is not cached takes milliseconds from now on.
+    node.sim.set_faults(Faults { slow_io_ppm: 1_000_000, ..Faults::NONE });
+    (node, client)
+}
+
+const SCAN: &str = "SELECT k FROM ks.t WHERE v = 0x00 ALLOW FILTERING";
+
+/// Scans of clients that leave end at once, on every shard, whether their connection was still received from or not.
+#[test]
+fn scans_end_with_their_client() {
+    for in_flight_max in [32_768, 10] {
+        let limits = Limits { in_flight_max, ..Limits::default() };
+        let (node, mut client) = node_with_scans(limits, Timeouts::all(Duration::from_secs(3600)));
+        let mut leavers: Vec<Client> = (0..4).map(|_| node.started(V4)).collect();
+        for leaver in &mut leavers {
+            for stream in 0..40 {
+                leaver.query(stream, SCAN, &[]);
+            }
+            let (bytes, wire) = (leaver.sealed(), leaver.stream.clone());
+            node.run(async move { assert!(wire.send_all(bytes).await.1.is_ok()) });
+        }
+        node.sim.run_for(Duration::from_secs(1)).unwrap();
+        let running = node.metric("helenus_range_reads");
+        assert!(running >= 40, "{running} are read");
+        drop(leavers);
+        node.sim.run_for(Duration::from_secs(1)).unwrap();
+        assert_eq!(node.metric("helenus_range_reads"), 0, "with {in_flight_max} in flight, {running} before");
+        node.run(async move { assert_eq!(client.ask(SCAN, &[]).await.code(), None) });
+    }
+}
+
+/// However many scans there are, others are served between their turns, and each scan is answered.
+#[test]
+fn scans_leave_room_for_others_and_take_turns() {
+    let (node, mut client) = node_with_scans(Limits::default(), Timeouts::all(Duration::from_secs(3600)));
+    let mut scanner = node.started(V4);
+    for stream in 0..60 {
+        scanner.query(stream, SCAN, &[]);
+    }
+    let (bytes, wire) = (scanner.sealed(), scanner.stream.clone());
+    node.run(async move { assert!(wire.send_all(bytes).await.1.is_ok()) });
+    node.sim.run_for(Duration::from_secs(1)).unwrap();
+    let began = node.sim.now_ns();
+    drop(node.started(V4));
+    node.run(async move { assert_eq!(client.ask("SELECT key FROM system.local", &[]).await.code(), None) });
+    let waited = Duration::from_nanos(node.sim.now_ns() - began);
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    assert!(node.metric("helenus_range_reads") >= 40, "they are still read");
+    node.run(async move {
+        for _ in 0..60 {
+            assert_eq!(scanner.answer().await.unwrap().1.code(), None);
+        }
+    });
+}
+
+/// A read that is too late is answered with a timeout, and nothing works for it any more. One deadline holds for all of
+/// its pages.
+#[test]
+fn reads_that_are_too_late_end_everywhere() {
+    let range = Duration::from_secs(2);
+    let timeouts = Timeouts { range, ..Timeouts::all(Duration::from_secs(3600)) };
+    let (node, mut client) = node_with_scans(Limits::default(), timeouts);
+    for text in [SCAN, "SELECT count(*) FROM ks.t", "SELECT max(v) FROM ks.t"] {
+        for stream in 0..50 {
+            client.query(stream, text, &[]);
+        }
+        let began = node.sim.now_ns();
+        client = node.run(async move {
+            assert!(client.send().await);
+            let mut late = 0;
+            for _ in 0..50 {
+                let code = client.answer().await.unwrap().1.code();
+                assert!(code.is_none_or(|code| code == ErrorCode::ReadTimeout), "{code:?}");
+                late += usize::from(code.is_some());
+            }
+            assert!(late > 0, "{text}");
+            client
+        });
+        let waited = Duration::from_nanos(node.sim.now_ns() - began);
+        assert!(waited < 3 * range, "{text}: {waited:?}");
+        node.sim.run_for(range / 4).unwrap();
+        assert_eq!(node.metric("helenus_range_reads"), 0, "{text}");
+    }
+}
+
+/// Pages of other shards are counted before they are there: what has no room is refused without being sent.
+#[test]
+fn pages_on_their_way_are_counted() {
+    let limits = Limits { shard_answer_bytes_max: 1_000_000, ..Limits::default() };
+    let (node, mut client) = node(2, limits);
+    client = node.run(async move {
+        fill(&mut client, 0..16, 90_000).await;
+        client
+    });
+    // Each is new: what answers of theirs may be is not known.
+    let mut many: Vec<Client> = (0..6).map(|_| node.started(V4)).collect();
+    for one in &mut many {
+        for stream in 0..40_i16 {
+            one.query(stream, SELECT, &[Value::Bytes(&i32::from(stream % 16).to_be_bytes())]);
+        }
+    }
+    node.run(async move {
+        for one in &mut many {
+            assert!(one.send().await);
+        }
+        let (mut fine, mut refused) = (0, 0);
+        for one in &mut many {
+            for _ in 0..40 {
+                match one.answer().await.unwrap().1 {
+                    Got::Fine(bytes) => fine += usize::from(bytes > 90_000),
+                    Got::Error(code, _) => refused += usize::from(code == ErrorCode::Overloaded),
+                }
+            }
+        }
+        assert_eq!(fine + refused, 240);
+        assert!(fine >= 20, "{fine} answered, {refused} refused");
+        for _ in 0..20 {
+            assert!(matches!(client.ask(SELECT, &[Value::Bytes(&[0, 0, 0, 1])]).await, Got::Fine(90_000..)));
+            assert!(matches!(client.ask(SELECT, &[Value::Bytes(&[0, 0, 0, 2])]).await, Got::Fine(90_000..)));
+        }
+    });
+}
+
+/// A client that begins a frame and hardly goes on is closed; one that goes on slowly is not.
+#[test]
+fn a_frame_that_is_not_finished_is_given_up() {
+    let patience = Duration::from_secs(30);
+    for version in [V4, V5] {
+        let (node, _maker) = node(1, Limits { frame_patience: patience, ..Limits::default() });
+        let mut drips = node.started(version);
+        let mut slow = node.started(version);
+        let mut idle = node.started(version);
+        for client in [&mut drips, &mut slow] {
+            put_insert_of(client, version, 7, 1_000_000);
+        }
+        let (dripped, slowly) = (drips.sealed(), slow.sealed());
+        let ended = Rc::new(Cell::new(false));
+        let (tell, wire, io) = (ended.clone(), drips.stream.clone(), node.sim.client_io());
+        node.spawn(async move {
+            let (first, rest) = dripped.split_at(1_000);
+            let mut sent = wire.send_all(first.to_vec()).await.1;
+            for byte in rest {
+                if sent.is_err() {
+                    break;
+                }
+                io.sleep(Duration::from_secs(5)).await;
+                sent = wire.send_all(vec![*byte]).await.1;
+            }
+            tell.set(true);
+        });
+        let (wire, io) = (slow.stream.clone(), node.sim.client_io());
+        node.spawn(async move {
+            for part in slowly.chunks(100_000) {
+                assert!(wire.send_all(part.to_vec()).await.1.is_ok());
+                io.sleep(Duration::from_secs(20)).await;
+            }
+        });
+        node.sim.run_for(patience / 2).unwrap();
+        assert_eq!(total(&node), 4, "{version:?}");
+        node.sim.run_for(patience).unwrap();
+        assert!(ended.get() && total(&node) == 3, "{version:?}");
+        node.run(async move {
+            assert_eq!(slow.answer().await.unwrap(), (7, Got::Fine(4)), "{version:?}");
+            assert!(is_served(&mut idle).await);
+        });
+    }
+}
+
 /// A long text of nothing but blanks and comments is an error like another, and before a statement it is nothing.
 #[test]
 fn a_frame_of_blanks_is_answered() {
@@ -634,6 +824,122 @@ fn a_frame_of_blanks_is_answered() {
             let got = client.ask(&text, &[]).await;
             assert_eq!(got.code(), Some(ErrorCode::SyntaxError), "{got:?}");
             assert_eq!(client.ask(&format!("{text}SELECT v FROM ks.t WHERE k = 1"), &[]).await.code(), None);
+        }
+    });
+}
+
+/// A client that takes its answers slowly holds them for so long and no longer.
+#[test]
+fn answers_that_are_not_taken_in_time_end_the_connection() {
+    let patience = Duration::from_secs(120);
+    let limits = Limits { answer_patience: patience, send_patience: Duration::from_secs(60), ..Limits::default() };
+    let (node, mut client) = node(1, limits);
+    client = node.run(async move {
+        fill(&mut client, 0..8, 1_000_000).await;
+        client
+    });
+    let mut slow = node.started(V4);
+    for stream in 0..100_i16 {
+        slow.query(stream, "SELECT k, v FROM ks.t", &[]);
+    }
+    let io = node.sim.client_io();
+    let (began, ended) = (node.sim.now_ns(), Rc::new(Cell::new(0)));
+    let tell = ended.clone();
+    node.spawn(async move {
+        slow.send().await;
+        // A send of 1 MiB is taken every 30 s.
+        let mut buffer = Vec::new();
+        loop {
+            io.sleep(Duration::from_secs(1)).await;
+            buffer.clear();
+            buffer.reserve_exact(36_000);
+            let (back, got) = slow.stream.recv(buffer).await;
+            buffer = back;
+            if !matches!(got, Ok(1..)) {
+                break;
+            }
+            tell.set(io.now_ns());
+        }
+    });
+    node.sim.run_for(patience / 2).unwrap();
+    assert_eq!(total(&node), 2, "it reads");
+    node.sim.run_for(3 * patience).unwrap();
+    assert_eq!(total(&node), 1, "closed");
+    assert!(Duration::from_nanos(ended.get() - began) > patience);
+    node.run(async move { assert!(is_served(&mut client).await) });
+}
+
+/// Events for a client that does not read are bounded: it is closed, and others are told.
+#[test]
+fn a_client_that_does_not_read_its_events_is_closed() {
+    let (node, mut client) = node(1, Limits { events_waiting_max: 20, ..Limits::default() });
+    let (mut reads, mut deaf) = (node.started(V4), node.started(V4));
+    let (client, deaf) = node.run(async move {
+        fill(&mut client, 0..1, 100_000).await;
+        for one in [&mut reads, &mut deaf] {
+            one.put(3, Opcode::Register, |_, out| put_register(&[EventKind::SchemaChange], out));
+            assert!(one.send().await);
+            assert!(matches!(one.answer().await, Some((3, Got::Fine(_)))));
+        }
+        // More than the network holds, so that events have to wait.
+        for stream in 0..20 {
+            deaf.query(stream, SELECT, &[Value::Bytes(&0_i32.to_be_bytes())]);
+        }
+        assert!(deaf.send().await);
+        for at in 0..24 {
+            let text = if at % 2 == 0 { "CREATE TABLE ks.u (k int PRIMARY KEY)" } else { "DROP TABLE ks.u" };
+            assert_eq!(client.ask(text, &[]).await.code(), None);
+            assert_eq!(reads.answer().await.unwrap().0, -1, "event {at}");
+        }
+        assert!(is_served(&mut reads).await);
+        ((client, reads), deaf)
+    });
+    assert_eq!(total(&node), 2);
+    drop((client, deaf));
+}
+
+/// Sends `text` (OPTIONS, where there is none) so often at once, and gives how many answers came in the first receive, that is, of the first send.
+async fn answers_of_the_first_send(client: &mut Client, text: &str, times: usize) -> usize {
+    for stream in 0..times {
+        let stream = i16::try_from(stream).unwrap();
+        if text.is_empty() { client.put(stream, Opcode::Options, |_, _| {}) } else { client.query(stream, text, &[]) }
+    }
+    assert!(client.send().await);
+    let (mut received, mut of_first, mut answers, mut at) = (Vec::new(), None, 0, 0);
+    while answers < times {
+        received.reserve(1 << 20);
+        let (buffer, got) = client.stream.recv(received).await;
+        assert!(matches!(got, Ok(1..)));
+        received = buffer;
+        while let Some([_, _, _, _, _, len @ ..]) = received.get(at..at + HEADER_BYTES) {
+            let end = at + HEADER_BYTES + usize::try_from(i32::from_be_bytes(len.try_into().unwrap())).unwrap();
+            if end > received.len() {
+                break;
+            }
+            (at, answers) = (end, answers + 1);
+        }
+        of_first.get_or_insert(answers);
+    }
+    of_first.unwrap()
+}
+
+/// A connection serves 64 frames or for 100 µs, and sends what it has, before others get their turn.
+#[test]
+fn a_turn_ends_after_so_many_frames_or_so_much_time() {
+    let (node, mut client) = node(1, Limits::default());
+    node.run(async move {
+        fill(&mut client, 0..100, 10).await;
+        let keys: Vec<String> = (0..100).map(|k| k.to_string()).collect();
+        let many = format!("SELECT k FROM ks.t WHERE k IN ({})", keys.join(","));
+        for (text, times, turn) in [("", 600, 64..=64), (many.as_str(), 120, 2..=60)] {
+            // The first rounds make the receive buffer large. In others, chunks are cut or come together on their way.
+            let mut seen: BTreeMap<usize, u32> = BTreeMap::new();
+            for round in 0..30 {
+                let answers = answers_of_the_first_send(&mut client, text, times).await;
+                *seen.entry(answers).or_default() += u32::from(round >= 3);
+            }
+            let usual = seen.iter().find(|(_, often)| **often >= 3).unwrap_or_else(|| panic!("{seen:?}"));
+            assert!(turn.contains(usual.0), "answers in one turn: {seen:?}");
         }
     });
 }

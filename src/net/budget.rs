@@ -4,25 +4,45 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::base::local::Notify;
 use crate::protocol::CqlError;
+
+/// A budget that held so much and holds a quarter of it is emptied.
+const MUCH_BYTES: usize = 64 << 20;
 
 /// So many bytes of one kind, and no more.
 pub struct Budget {
     what: &'static str,
     held_bytes: Cell<usize>,
     bytes_max: usize,
+    /// The most that was held since it was last emptied.
+    peak_bytes: Cell<usize>,
+    is_emptied: Cell<bool>,
+    changed: Notify,
     /// What this is a share of: its limit holds too.
     whole: Option<Rc<Budget>>,
 }
 
 impl Budget {
     pub fn new(what: &'static str, bytes_max: usize) -> Rc<Self> {
-        Rc::new(Budget { what, held_bytes: Cell::new(0), bytes_max, whole: None })
+        Budget::of(what, bytes_max, None)
     }
 
     /// One user's share, with a limit of its own.
     pub fn share(self: &Rc<Self>, bytes_max: usize) -> Rc<Self> {
-        Rc::new(Budget { what: self.what, held_bytes: Cell::new(0), bytes_max, whole: Some(self.clone()) })
+        Budget::of(self.what, bytes_max, Some(self.clone()))
+    }
+
+    fn of(what: &'static str, bytes_max: usize, whole: Option<Rc<Budget>>) -> Rc<Self> {
+        let (held_bytes, peak_bytes, is_emptied) = (Cell::new(0), Cell::new(0), Cell::new(false));
+        Rc::new(Budget { what, held_bytes, bytes_max, peak_bytes, is_emptied, changed: Notify::new(), whole })
+    }
+
+    /// Waits until little is held after much was.
+    pub async fn emptied(&self) {
+        while !self.is_emptied.replace(false) {
+            self.changed.notified().await;
+        }
     }
 
     /// A holder that holds nothing yet.
@@ -51,7 +71,15 @@ impl Budget {
     }
 
     fn change(&self, before: usize, after: usize) {
-        self.held_bytes.set(self.held_bytes.get() - before + after);
+        let held = self.held_bytes.get() - before + after;
+        self.held_bytes.set(held);
+        if held > self.peak_bytes.get() {
+            self.peak_bytes.set(held);
+        } else if self.peak_bytes.get() >= MUCH_BYTES && held <= self.peak_bytes.get() / 4 {
+            self.peak_bytes.set(held);
+            self.is_emptied.set(true);
+            self.changed.notify_all();
+        }
         if let Some(whole) = &self.whole {
             whole.change(before, after);
         }
@@ -119,6 +147,22 @@ mod tests {
         there.set(150);
         assert!(budget.hold(1).is_err());
         assert_eq!(budget.held_bytes.get(), 150);
+    }
+
+    #[test]
+    fn it_tells_once_when_little_is_left_of_much() {
+        let budget = Budget::new("answers", 1 << 30);
+        let is_emptied = || budget.is_emptied.replace(false);
+        let rest = budget.hold(MUCH_BYTES / 4).unwrap();
+        drop(budget.hold(MUCH_BYTES / 2).unwrap());
+        assert!(!is_emptied(), "that was not much");
+        let most = budget.hold(MUCH_BYTES).unwrap();
+        drop(rest);
+        assert!(!is_emptied(), "most is held");
+        drop(most);
+        assert!(is_emptied());
+        drop(budget.hold(MUCH_BYTES / 2).unwrap());
+        assert!(!is_emptied());
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! any more, and later closed; other connections never wait for it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, Stream as _};
 
@@ -18,9 +18,11 @@ use crate::io::{IoError, Sleep, Stream};
 use crate::net::Net;
 use crate::net::budget::{Budget, Held};
 use crate::net::events::Inbox;
-use crate::net::limits::{FRAMES_A_TURN, KEPT_BYTES_MAX, RECEIVE_BYTES, SEND_BYTES_MAX, TURN_NS};
+use crate::net::limits::{FRAME_PROGRESS_BYTES, FRAMES_A_TURN, RECEIVE_BYTES_MIN, TURN_NS};
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::request::Call;
+use crate::net::undecoded::Undecoded;
+use crate::net::unsent::Unsent;
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::{CqlError, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request, Startup};
 
@@ -35,6 +37,8 @@ enum Woken {
     Progress,
     /// Patience with the client ran out.
     Late,
+    /// The client has gone, or sends no more.
+    HungUp,
 }
 
 pub struct Connection {
@@ -46,26 +50,29 @@ pub struct Connection {
     encoder: FrameEncoder,
     keyspace: Rc<RefCell<Option<String>>>,
     inbox: Rc<Inbox>,
-    /// Received and not decoded; empty while a receive is under way.
-    received: Vec<u8>,
-    /// No whole frame is in `received`.
+    undecoded: Undecoded,
+    /// No whole frame is in `undecoded`.
     is_hungry: bool,
-    /// Counts an unfinished frame.
+    /// What was received ends within a frame.
+    is_within_frame: bool,
+    /// Counts such a frame, where more of it is held than a small receive buffer.
     unfinished: Held,
+    /// Since when more of an unfinished frame is received, and too little has come.
+    frame_since_ns: Option<u64>,
+    /// Fires when that may have been for too long.
+    frame_wait: Option<Pin<Box<Sleep>>>,
     receiving: Option<Transfer<usize>>,
+    /// Ends when the client hangs up; for while nothing is received.
+    hang_up: Option<Pin<Box<dyn Future<Output = ()>>>>,
     /// Encoded and not handed to a send.
     out: Vec<u8>,
-    /// Sealed, of at most `SEND_BYTES_MAX` each, in their order before `out`.
-    to_send: VecDeque<Vec<u8>>,
+    /// Sealed, before `out`.
+    unsent: Unsent,
     sending: Option<Transfer<()>>,
-    /// Bytes in `to_send` and `sending`.
-    sealed_bytes: usize,
-    /// The buffer of the last send.
-    spare: Vec<u8>,
     /// What this connection may hold of answers.
     answers: Rc<Budget>,
     /// Counts those that are encoded and not sent.
-    unsent: Held,
+    unsent_held: Held,
     in_flight: FuturesUnordered<Flight>,
     /// The size that an answer may well have, by the last ones.
     answer_bytes: usize,
@@ -81,7 +88,7 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(net: Rc<Net>, stream: Stream) -> Self {
-        let inbox = Rc::new(Inbox::default());
+        let inbox = Rc::new(Inbox::new(net.limits.events_waiting_max));
         net.listeners.add(&inbox);
         let handshake = Some(Box::pin(net.io.sleep(net.limits.startup_patience)));
         let answers = net.answers.share(net.limits.answer_bytes_max);
@@ -92,20 +99,22 @@ impl Connection {
             decoder: FrameDecoder::requests(net.limits.frame_bytes_max),
             encoder: FrameEncoder::responses(ProtocolVersion::NEWEST),
             unfinished: net.unfinished.holder(),
-            unsent: answers.holder(),
+            unsent_held: answers.holder(),
             answers,
+            undecoded: Undecoded::new(&net.receives),
             net,
             stream,
             keyspace: Rc::default(),
             inbox,
-            received: Vec::new(),
             is_hungry: true,
+            is_within_frame: false,
+            frame_since_ns: None,
+            frame_wait: None,
             receiving: None,
+            hang_up: None,
             out: Vec::new(),
-            to_send: VecDeque::new(),
+            unsent: Unsent::default(),
             sending: None,
-            sealed_bytes: 0,
-            spare: Vec::new(),
             in_flight: FuturesUnordered::new(),
             answer_bytes: 0,
             handshake,
@@ -121,7 +130,10 @@ impl Connection {
             let more = poll_fn(|context| Poll::Ready(self.take_frames(context))).await;
             self.take_events();
             self.ending |= self.net.is_stopping();
-            self.start_transfers();
+            self.start_transfers(more);
+            if self.gone {
+                break;
+            }
             if self.ending && self.in_flight.is_empty() && self.sending.is_none() {
                 break;
             }
@@ -132,8 +144,10 @@ impl Connection {
                 Woken::Received(buffer, result) => self.take_received(buffer, &result),
                 Woken::Sent(buffer, result) => self.take_sent(buffer, &result),
                 Woken::Progress => {}
+                Woken::HungUp => self.gone = true,
                 Woken::Late => {
-                    tracing::debug!(peer = %self.stream.peer_addr(), "a client has not started, or does not read: closed");
+                    let peer = self.stream.peer_addr();
+                    tracing::debug!(%peer, "a client has not started, does not read, or does not finish a frame: closed");
                     self.gone = true;
                 }
             }
@@ -141,39 +155,75 @@ impl Connection {
         self.stream.shutdown();
     }
 
-    /// Starts a send of all that is encoded, and a receive where the client is keeping up.
-    fn start_transfers(&mut self) {
+    /// Starts a send of all that is encoded, and a receive where the client is keeping up. Where it is not, and nothing
+    /// else is to be done at once, watches for its end.
+    fn start_transfers(&mut self, more: bool) {
         if self.sending.is_none() {
             self.seal();
-            if let Some(piece) = self.to_send.pop_front() {
+            if let Some(piece) = self.unsent.next() {
+                let limits = &self.net.limits;
+                let waited = Duration::from_nanos(self.net.io.now_ns().saturating_sub(piece.ready_ns));
+                let patience = limits.send_patience.min(limits.answer_patience.saturating_sub(waited));
+                self.patience = Some(Box::pin(self.net.io.sleep(patience)));
                 let stream = self.stream.clone();
-                self.sending = Some(Box::pin(async move { stream.send_all(piece).await }));
-                self.patience = Some(Box::pin(self.net.io.sleep(self.net.limits.send_patience)));
+                self.sending = Some(Box::pin(async move { stream.send_all(piece.bytes).await }));
             }
         }
-        if self.receiving.is_none() && self.is_hungry && self.takes_more() {
-            let mut buffer = std::mem::take(&mut self.received);
-            buffer.reserve(RECEIVE_BYTES);
+        if self.receiving.is_some() {
+            return;
+        }
+        if self.is_hungry && self.takes_more() {
+            self.await_frame();
+            let buffer = self.undecoded.lend();
             let stream = self.stream.clone();
             self.receiving = Some(Box::pin(async move { stream.recv(buffer).await }));
+            return;
         }
+        // It could not go on with its frame.
+        self.frame_since_ns = None;
+        if self.hang_up.is_none() && !more {
+            let stream = self.stream.clone();
+            self.hang_up = Some(Box::pin(async move { stream.hung_up().await }));
+        }
+    }
+
+    /// The rest of an unfinished frame is waited for from now on, where it is not already. The timer outlives the frame,
+    /// so that a client that sends many costs one now and then.
+    fn await_frame(&mut self) {
+        if !self.is_within_frame {
+            return;
+        }
+        if self.frame_since_ns.is_none() {
+            self.frame_since_ns = Some(self.net.io.now_ns());
+            self.undecoded.take_progress(0);
+        }
+        if self.frame_wait.is_none() {
+            self.frame_wait = Some(Box::pin(self.net.io.sleep(self.net.limits.frame_patience)));
+        }
+    }
+
+    fn poll_frame_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(wait) = &mut self.frame_wait {
+            std::task::ready!(wait.as_mut().poll(context));
+            self.frame_wait = None;
+            let Some(since_ns) = self.frame_since_ns else { break };
+            let waited = Duration::from_nanos(self.net.io.now_ns().saturating_sub(since_ns));
+            let left = self.net.limits.frame_patience.saturating_sub(waited);
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            self.frame_wait = Some(Box::pin(self.net.io.sleep(left)));
+        }
+        Poll::Pending
     }
 
     /// Makes what is encoded ready to be sent, where nothing else is.
     fn seal(&mut self) {
-        if !self.to_send.is_empty() || self.out.is_empty() {
+        if self.unsent.is_waiting() || self.out.is_empty() {
             return;
         }
         self.encoder.seal(&mut self.out);
-        let mut full = std::mem::replace(&mut self.out, std::mem::take(&mut self.spare));
-        self.sealed_bytes += full.len();
-        // From the end, so that each byte moves once.
-        while full.len() > SEND_BYTES_MAX {
-            let last = (full.len() - 1) / SEND_BYTES_MAX * SEND_BYTES_MAX;
-            self.to_send.push_front(full.split_off(last));
-            full.shrink_to(SEND_BYTES_MAX);
-        }
-        self.to_send.push_front(full);
+        self.unsent.put(&mut self.out, self.net.io.now_ns());
         self.count_unsent();
     }
 
@@ -181,9 +231,14 @@ impl Connection {
     fn takes_more(&self) -> bool {
         let limits = &self.net.limits;
         !self.ending
-            && self.out.len() + self.sealed_bytes <= limits.unsent_bytes_max
+            && self.unsent_bytes() <= limits.unsent_bytes_max
             && self.in_flight.len() < limits.in_flight_max
             && self.in_flight.len().saturating_mul(self.answer_bytes) <= limits.answer_bytes_max / 2
+    }
+
+    /// Bytes encoded and not sent.
+    fn unsent_bytes(&self) -> usize {
+        self.out.len() + self.unsent.len_bytes()
     }
 
     /// Waits for whatever comes first; with `poll_only`, only looks.
@@ -196,6 +251,13 @@ impl Connection {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
+        if self.receiving.is_none()
+            && let Some(hang_up) = &mut self.hang_up
+            && hang_up.as_mut().poll(context).is_ready()
+        {
+            self.hang_up = None;
+            return Poll::Ready(Woken::HungUp);
+        }
         let mut progress = self.inbox.woken.replace(false);
         for _ in 0..FRAMES_A_TURN {
             let Poll::Ready(Some(answer)) = Pin::new(&mut self.in_flight).poll_next(context) else { break };
@@ -217,8 +279,9 @@ impl Connection {
         if progress {
             return Poll::Ready(Woken::Progress);
         }
-        let mut waits = [&mut self.handshake, &mut self.patience].into_iter().flatten();
-        if waits.any(|wait| wait.as_mut().poll(context).is_ready()) {
+        let waits = [&mut self.handshake, &mut self.patience];
+        let is_late = waits.into_iter().flatten().any(|wait| wait.as_mut().poll(context).is_ready());
+        if is_late || self.poll_frame_wait(context).is_ready() {
             return Poll::Ready(Woken::Late);
         }
         self.inbox.wait(context.waker());
@@ -237,37 +300,42 @@ impl Connection {
     }
 
     fn count_unsent(&mut self) {
-        self.unsent.set(self.out.len() + self.sealed_bytes);
+        self.unsent_held.set(self.unsent_bytes());
     }
 
     fn take_received(&mut self, buffer: Vec<u8>, result: &Result<usize, IoError>) {
-        self.received = buffer;
-        self.is_hungry = false;
-        if !matches!(result, Ok(bytes) if *bytes > 0) {
-            self.gone = true;
+        let got = result.as_ref().map_or(0, |bytes| *bytes);
+        self.undecoded.give_back(buffer, got, self.is_started());
+        if self.undecoded.take_progress(FRAME_PROGRESS_BYTES) {
+            self.frame_since_ns = None;
         }
+        self.is_hungry = false;
+        self.gone |= got == 0;
     }
 
-    fn take_sent(&mut self, mut buffer: Vec<u8>, result: &Result<(), IoError>) {
-        self.sealed_bytes -= buffer.len();
+    fn take_sent(&mut self, buffer: Vec<u8>, result: &Result<(), IoError>) {
+        self.unsent.sent(buffer);
         self.count_unsent();
-        buffer.clear();
-        if buffer.capacity() <= KEPT_BYTES_MAX {
-            self.spare = buffer;
-        }
         self.patience = None;
         self.gone |= result.is_err();
     }
 
+    /// Encodes the events that came, while the client reads. One that lost some is closed: it cannot be told of them.
     fn take_events(&mut self) {
-        for event in self.inbox.take() {
+        if self.inbox.has_overflowed() {
+            tracing::warn!(peer = %self.stream.peer_addr(), "a client does not read the events it registered for: closed");
+            self.gone = true;
+        }
+        while self.unsent_bytes() <= self.net.limits.unsent_bytes_max
+            && let Some(event) = self.inbox.next()
+        {
             self.encoder.event(&mut self.out, &event);
         }
     }
 
     /// Serves the frames received, at most a turn's worth. Whether there may be more at once.
     fn take_frames(&mut self, context: &mut Context<'_>) -> bool {
-        let buffer = std::mem::take(&mut self.received);
+        let buffer = self.undecoded.take();
         let turn_ends_ns = self.net.io.now_ns() + TURN_NS;
         let (mut at, mut frames) = (0, 0);
         let mut is_turn_over = false;
@@ -276,11 +344,11 @@ impl Connection {
             frames += 1;
             is_turn_over = frames == FRAMES_A_TURN || self.net.io.now_ns() > turn_ends_ns;
         }
-        self.keep(buffer, at);
+        self.undecoded.keep(buffer, at);
         is_turn_over
     }
 
-    /// Serves the frame at the front of `received`, if it is whole. Gives the bytes that are done with.
+    /// Serves the frame at the front of what was received, if it is whole. Gives the bytes that are done with.
     fn take_next(&mut self, received: &[u8], context: &mut Context<'_>) -> usize {
         let mut decoder = std::mem::replace(&mut self.decoder, FrameDecoder::requests(0));
         let consumed = match decoder.next(received) {
@@ -306,19 +374,12 @@ impl Connection {
         consumed
     }
 
-    /// Keeps what was received and not taken.
-    fn keep(&mut self, mut buffer: Vec<u8>, taken_bytes: usize) {
-        buffer.drain(..taken_bytes);
-        if buffer.capacity() > KEPT_BYTES_MAX && buffer.len() <= RECEIVE_BYTES {
-            buffer.shrink_to(KEPT_BYTES_MAX);
-        }
-        self.received = buffer;
-    }
-
     /// Counts the frame that `rest` begins; where there is no room for it, it is answered OVERLOADED and passed over.
     fn count_unfinished(&mut self, rest: &[u8]) {
         let bytes = rest.len() + self.decoder.unfinished_bytes();
-        if let Err(error) = self.unfinished.resize(bytes)
+        self.is_within_frame = bytes > 0;
+        let counted = if bytes > RECEIVE_BYTES_MIN { bytes } else { 0 };
+        if let Err(error) = self.unfinished.resize(counted)
             && let Some(stream) = self.decoder.pass_over(rest)
         {
             self.unfinished.set(0);
@@ -339,6 +400,8 @@ impl Connection {
     /// where the frame changes it.
     fn take_frame(&mut self, frame: Frame<'_>, context: &mut Context<'_>) -> Option<Framing> {
         self.unfinished.set(0);
+        self.is_within_frame = false;
+        self.frame_since_ns = None;
         self.encoder.set_version(frame.version);
         let early = matches!(frame.opcode, Opcode::Startup | Opcode::Options | Opcode::AuthResponse);
         if !self.is_started() && !early {
@@ -407,6 +470,7 @@ impl Connection {
             address: self.address,
             admitted,
             answers: self.answers.clone(),
+            answer_bytes: self.answer_bytes,
         };
         let mut flight: Flight = Box::pin(call.run());
         match flight.as_mut().poll(context) {

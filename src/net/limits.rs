@@ -24,6 +24,16 @@ pub struct Limits {
     pub shard_answer_bytes_max: usize,
     /// A client that does not take one send (at most `SEND_BYTES_MAX`) in so long is closed.
     pub send_patience: Duration,
+    /// So is one that leaves an answer untaken for so long, however steadily it takes others: what it holds of the
+    /// answers' bytes it holds no longer.
+    pub answer_patience: Duration,
+    /// A client that has begun a frame and neither finishes it nor sends `FRAME_PROGRESS_BYTES` more in so long is closed.
+    pub frame_patience: Duration,
+    /// Events that wait for one registered client: one for which there are more cannot be told what has changed, and is
+    /// closed, so that it connects again and looks.
+    pub events_waiting_max: usize,
+    /// Bytes of receive buffers on one shard beyond `RECEIVE_BYTES_MIN` a connection: without room they stay small.
+    pub receive_bytes_max: usize,
     /// A client that has not sent STARTUP by then is closed.
     pub startup_patience: Duration,
     /// Prepared statements a shard keeps: the one prepared longest ago goes first.
@@ -38,8 +48,14 @@ pub const FRAMES_A_TURN: usize = 64;
 /// How long one connection's requests may run before others get their turn.
 pub const TURN_NS: u64 = 100_000;
 
-/// Room for one receive. An unfinished frame is not counted up to here.
+/// Room for one receive of a client that fills it.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// Room for a receive of any other, and of one that has not sent STARTUP. An unfinished frame is not counted up to here.
+pub const RECEIVE_BYTES_MIN: usize = 4 * 1024;
+
+/// So much of an unfinished frame is progress.
+pub const FRAME_PROGRESS_BYTES: usize = 64 * 1024;
 
 /// The most that one send is given.
 pub const SEND_BYTES_MAX: usize = 1 << 20;
@@ -57,7 +73,11 @@ impl Default for Limits {
             unsent_bytes_max: 256 << 10,
             answer_bytes_max: 128 << 20,
             shard_answer_bytes_max: 512 << 20,
-            send_patience: Duration::from_secs(60),
+            send_patience: Duration::from_secs(30),
+            answer_patience: Duration::from_secs(120),
+            frame_patience: Duration::from_secs(30),
+            events_waiting_max: 1024,
+            receive_bytes_max: 64 << 20,
             startup_patience: Duration::from_secs(30),
             prepared_statements_max: 10_000,
             batch: BatchLimits::default(),

@@ -4,12 +4,15 @@
 //! | --- | --- |
 //! | `listen` | accepting, on shard 0, and which shard gets a connection |
 //! | `connection` | receive, decode, start, poll, send; what a slow or silent client costs itself |
+//! | `undecoded` | what was received and not taken: the receive buffer |
+//! | `unsent` | what is encoded and not sent |
 //! | `request` | the way of a request, on one screen |
 //! | `outcome` | what a request came to, and its bytes |
 //! | `statements` | prepared statements by id, the same on every shard |
 //! | `events` | who is told of schema changes |
 //! | `limits` | every bound, with what happens at it |
 //! | `budget` | bytes held for clients, and OVERLOADED |
+//! | `room` | what one read holds, the page it waits for among it |
 //!
 //! A request owns a copy of its body, so a receive buffer never waits for an answer. Answers are encoded when they are
 //! ready, in any order of their streams, into the one buffer that the next send takes. What the router has for clients
@@ -22,10 +25,14 @@ mod limits;
 mod listen;
 mod outcome;
 mod request;
+mod room;
 mod statements;
+mod undecoded;
+mod unsent;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::base::ids::ShardId;
 use crate::base::local::Notify;
@@ -42,6 +49,9 @@ use crate::schema::{Schema, SchemaOp};
 
 pub use limits::Limits;
 pub use listen::{Ports, listen};
+
+/// From when clients have given back most of what they held, until the memory goes back to the system.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// What every connection of one shard shares.
 pub struct Net {
@@ -65,6 +75,8 @@ pub struct Net {
     unfinished: Rc<Budget>,
     /// Answers of this shard's connections until they are sent.
     answers: Rc<Budget>,
+    /// Receive buffers, beyond the little that every connection has.
+    receives: Rc<Budget>,
     stopping: Cell<bool>,
     /// Woken when this shard stops, and whenever a connection closes.
     changed: Notify,
@@ -75,6 +87,7 @@ impl Net {
         let requests = Budget::new("requests", limits.in_flight_bytes_max);
         let unfinished = requests.share(limits.in_flight_bytes_max / 2);
         let answers = Budget::new("answers", limits.shard_answer_bytes_max);
+        let receives = Budget::new("receive buffers", limits.receive_bytes_max);
         let net = Rc::new(Net {
             io,
             router: router.clone(),
@@ -89,10 +102,14 @@ impl Net {
             unfinished,
             requests,
             answers,
+            receives,
             stopping: Cell::new(false),
             changed: Notify::new(),
         });
         router.set_above(Rc::new(Serving(net.clone())));
+        for budget in [&net.requests, &net.answers] {
+            net.io.spawn(TaskClass::Foreground, give_back_memory(net.io.clone(), budget.clone()));
+        }
         net
     }
 
@@ -136,6 +153,16 @@ impl Net {
 
     fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+}
+
+/// After clients had much and have little, the process gives what it does not use back to the system: the allocator
+/// keeps it otherwise.
+async fn give_back_memory(io: Io, budget: Rc<Budget>) {
+    loop {
+        budget.emptied().await;
+        io.sleep(GIVE_BACK_AFTER).await;
+        io.give_back_memory().await;
     }
 }
 

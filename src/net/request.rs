@@ -8,6 +8,7 @@ use crate::mutation::read::ReadPage;
 use crate::net::Net;
 use crate::net::budget::{Budget, Held};
 use crate::net::outcome::{Answer, Outcome};
+use crate::net::room::Room;
 use crate::net::statements::Statement;
 use crate::plan::select::{FinishedRows, Intake, ReadPlan, ResultSet};
 use crate::plan::{self, Plan, Prepared, RequestOptions, WritePlan, describe, system_rows};
@@ -36,6 +37,8 @@ pub struct Call {
     pub admitted: Held,
     /// What the connection may hold of answers.
     pub answers: Rc<Budget>,
+    /// The size that an answer may well have.
+    pub answer_bytes: usize,
 }
 
 impl Call {
@@ -125,30 +128,31 @@ impl Call {
 
     /// All pages that one page of the answer needs.
     async fn read(&self, read: &ReadPlan) -> Result<(FinishedRows, Held), CqlError> {
+        let router = &self.net.router;
+        let deadline_ns = router.read_deadline(&read.command);
         let mut result = read.result();
-        let mut held = self.answers.holder();
+        let room = Room::new(self.answers.holder(), self.answer_bytes);
         loop {
-            let page = self.net.router.read(&read.table, result.command()).await?;
+            let page = router.read(&read.table, result.command(), deadline_ns, &room).await?;
             if let Some(rest) = take_in(&mut result, &page)? {
-                self.take_rest(&mut result, rest, &mut held).await?;
+                self.take_rest(&mut result, rest, &room).await?;
             }
-            held.resize(result.len_bytes())?;
+            room.gathered(result.len_bytes())?;
             if !result.turn_page(&page)? {
                 break;
             }
+            drop(page);
+            // However fast pages come, others have their turn between two.
+            self.net.io.yield_now().await;
+            router.check_deadline(deadline_ns)?;
         }
-        Ok((result.finish()?, held))
+        Ok((result.finish()?, room.into_held()))
     }
 
     /// Takes in what is left of a page, with turns of others in between.
-    async fn take_rest(
-        &self,
-        result: &mut ResultSet,
-        mut rest: Box<Intake<'_>>,
-        held: &mut Held,
-    ) -> Result<(), CqlError> {
+    async fn take_rest(&self, result: &mut ResultSet, mut rest: Box<Intake<'_>>, room: &Room) -> Result<(), CqlError> {
         loop {
-            held.resize(result.len_bytes())?;
+            room.gathered(result.len_bytes())?;
             self.net.io.yield_now().await;
             if !result.take(&mut rest)? {
                 return Ok(());

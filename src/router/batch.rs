@@ -341,7 +341,7 @@ mod tests {
             let holds = vec![hold(0, 7), hold(1, 7)];
             let want = BTreeMap::from([(ShardId(1), holds.clone()), (ShardId(2), holds)]);
             assert_eq!(*router.open_batches.released.borrow(), want);
-            assert!(router.waiting.borrow().is_empty());
+            assert!(router.places.is_empty());
         });
     }
 }

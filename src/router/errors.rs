@@ -41,6 +41,12 @@ pub fn write_timeout(write_type: WriteType) -> CqlError {
     CqlError::write_timeout(Consistency::One, 0, 1, write_type)
 }
 
+/// More reads of ranges wait than may.
+pub fn too_many_ranges() -> CqlError {
+    CqlError::overloaded("Server is in overloaded state: too many reads of ranges wait")
+}
+
+/// The read did not come to its end in time: it has ended on every shard.
 pub fn read_timeout() -> CqlError {
     CqlError::read_timeout(Consistency::One, 0, 1, false)
 }

@@ -1,6 +1,7 @@
 //! Reads of several keys from the shards that own them: some keys at a time, all their owners at once, put together in the
 //! order asked. What a key costs does not depend on how many there are.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
@@ -9,9 +10,8 @@ use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::ShardId;
 use crate::mutation::read::{Limits, PartitionKey, Partitions, ReadCommand, ReadPage, Resume};
 use crate::protocol::CqlError;
-use crate::router::Router;
-use crate::router::errors;
 use crate::router::scan::{Wanted, merge_pages};
+use crate::router::{PageRoom, Router};
 
 /// How many keys are asked for first: their rows may fill the page, and what the owners of others read then is for
 /// nothing.
@@ -27,6 +27,7 @@ impl Router {
         keys: &[PartitionKey],
         command: &ReadCommand,
         deadline_ns: u64,
+        room: &dyn PageRoom,
     ) -> Result<ReadPage, CqlError> {
         let (mut at, mut within) = match &command.resume {
             None => (0, None),
@@ -45,7 +46,8 @@ impl Router {
                 page_bytes: command.limits.page_bytes - page.bytes.len(),
                 ..command.limits
             };
-            let read = self.read_some(some, command, limits, within.take(), deadline_ns).await?;
+            let room = Beside::new(room, page.bytes.len());
+            let read = self.read_some(some, command, limits, within.take(), deadline_ns, &room).await?;
             page.bytes.extend_from_slice(&read.bytes);
             page.rows += read.rows;
             at += some.len();
@@ -57,9 +59,7 @@ impl Router {
             }
             // Where this shard owns them all, they were answered without a wait.
             self.io.yield_now().await;
-            if self.io.now_ns() > deadline_ns {
-                return Err(errors::read_timeout());
-            }
+            self.check_deadline(deadline_ns)?;
         }
         Ok(page)
     }
@@ -72,6 +72,7 @@ impl Router {
         limits: Limits,
         within: Option<Resume>,
         deadline_ns: u64,
+        room: &Beside<'_>,
     ) -> Result<ReadPage, CqlError> {
         let mut owned: Vec<(ShardId, Vec<PartitionKey>)> = Vec::new();
         for key in keys {
@@ -91,7 +92,9 @@ impl Router {
                 (owner, part_of(command, Partitions::Keys(keys), limits, resume))
             })
             .collect();
-        let asked = parts.iter().map(|(owner, part)| self.read_from(*owner, part, deadline_ns));
+        let rooms: Vec<PartRoom<'_>> = parts.iter().map(|_| room.part()).collect();
+        let asked =
+            parts.iter().zip(&rooms).map(|((owner, part), room)| self.read_from(*owner, part, deadline_ns, Some(room)));
         let pages = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut places: HashMap<&[u8], usize> = HashMap::with_hasher(hasher());
         places.extend(keys.iter().enumerate().map(|(at, key)| (key.key.as_slice(), at)));
@@ -114,5 +117,71 @@ fn part_of(command: &ReadCommand, partitions: Partitions, limits: Limits, resume
         static_only_rows: command.static_only_rows,
         limits,
         resume,
+    }
+}
+
+/// Room for parts of a page that are asked for at once, beside the parts that are there.
+struct Beside<'r> {
+    room: &'r dyn PageRoom,
+    /// Of all parts.
+    bytes: Cell<usize>,
+}
+
+impl<'r> Beside<'r> {
+    fn new(room: &'r dyn PageRoom, bytes: usize) -> Beside<'r> {
+        Beside { room, bytes: Cell::new(bytes) }
+    }
+
+    fn part(&self) -> PartRoom<'_> {
+        PartRoom { beside: self, bytes: Cell::new(0) }
+    }
+}
+
+struct PartRoom<'b> {
+    beside: &'b Beside<'b>,
+    bytes: Cell<usize>,
+}
+
+impl PageRoom for PartRoom<'_> {
+    fn expect(&self) -> Result<usize, CqlError> {
+        let bytes = self.beside.room.expect()?;
+        self.take(bytes).map(|()| bytes)
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), CqlError> {
+        let all = self.beside.bytes.get() - self.bytes.replace(bytes) + bytes;
+        self.beside.bytes.set(all);
+        self.beside.room.take(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    struct Counted(Cell<usize>);
+
+    impl PageRoom for Counted {
+        fn expect(&self) -> Result<usize, CqlError> {
+            self.take(100).map(|()| 100)
+        }
+
+        fn take(&self, bytes: usize) -> Result<(), CqlError> {
+            self.0.set(bytes);
+            if bytes > 1_000 { Err(CqlError::overloaded("full")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn parts_asked_for_at_once_are_counted_together() {
+        let counted = Counted(Cell::new(0));
+        let beside = Beside::new(&counted, 50);
+        let (one, other) = (beside.part(), beside.part());
+        assert_eq!((one.expect().unwrap(), other.expect().unwrap()), (100, 100));
+        assert_eq!(counted.0.get(), 250);
+        one.take(700).unwrap();
+        assert_eq!(counted.0.get(), 850);
+        assert!(other.take(300).is_err());
     }
 }

@@ -21,6 +21,10 @@ pub enum Message {
         number: u64,
         reply: Result<Reply, CqlError>,
     },
+    /// The read of this number is wanted no more.
+    GivenUp {
+        number: u64,
+    },
     /// From an ordinary thread, with what to do with the answer.
     Outside {
         request: Request,
@@ -59,9 +63,11 @@ pub enum Request {
     ReserveTimestamp(TimestampMicros),
     /// A part of this batch will come.
     ExpectBatch(ExpectedBatch),
+    /// Read a page. One of more than `bytes_max` is not sent: the asker has no room for it yet.
     Read {
         command: ReadCommand,
         deadline_ns: u64,
+        bytes_max: usize,
     },
     /// Log the completion of the batches that this shard coordinates.
     CompleteBatches,
@@ -154,6 +160,10 @@ pub enum Reply {
     Applied(Applied),
     Timestamp(TimestampMicros),
     Page(ReadPage),
+    /// The page has so many bytes, more than there is room for.
+    PageTooLarge {
+        bytes: usize,
+    },
     /// What the DDL statement changed; `None`: nothing (IF NOT EXISTS), with the warnings.
     Ddl {
         change: Option<SchemaChange>,
@@ -177,6 +187,7 @@ impl fmt::Debug for Message {
         match self {
             Message::Request { number, .. } => write!(f, "Request {number}"),
             Message::Reply { number, .. } => write!(f, "Reply {number}"),
+            Message::GivenUp { number } => write!(f, "Given up {number}"),
             Message::Outside { .. } => write!(f, "Outside"),
             Message::Boot(step) => write!(f, "{step:?}"),
         }

@@ -8,13 +8,14 @@
 //! | --- | --- |
 //! | `write`, `batch` | mutations by owner, one timestamp for all; logged batches over several shards |
 //! | `read`, `keys`, `scan` | keys in the order asked; ranges from all shards, merged by token |
+//! | `wanted` | reads that end everywhere once their client has gone or their time is over |
 //! | `ddl`, `operate`, `snapshots` | what shard 0 leads: schema changes, TRUNCATE, operators' commands |
 //! | `consistency` | UNAVAILABLE where a level wants more replicas than one |
 //! | `serve`, `message` | the receiving end, and what shards say to each other |
 //! | `errors` | the one place where a shard's errors get CQL's codes |
 //!
 //! A write or read that its owner does not answer before the deadline is answered with a timeout; a reply that comes
-//! later is dropped. A write is not taken back: after a timeout it may be there.
+//! later is dropped. A read ends then on its owner too; a write is not taken back: after a timeout it may be there.
 
 mod batch;
 mod consistency;
@@ -27,24 +28,26 @@ mod read;
 mod scan;
 mod serve;
 mod snapshots;
+mod wanted;
 mod write;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::{ShardId, Token};
-use crate::base::local::{Notify, Semaphore, Sender, oneshot};
+use crate::base::local::{Notify, Semaphore, oneshot};
 use crate::io::{Io, Mesh, TaskClass};
 use crate::protocol::{Consistency, CqlError};
 use crate::router::message::{Message, Reply, Request};
+use crate::router::wanted::{Places, Wanted};
 use crate::schema::partitioner::Sharding;
 use crate::schema::{Schema, Table, system};
 use crate::shard::Shard;
 
 pub use batch::OpenBatches;
 pub use message::{Answer, Operation, ShardReport};
+pub use read::PageRoom;
 
 /// How long requests may take, by kind.
 #[derive(Clone, Copy, Debug)]
@@ -81,18 +84,6 @@ pub trait Above {
     fn connections(&self) -> u64;
 }
 
-/// A place that waits for a reply. Dropped, also where its client has gone before the request was sent, it waits no more.
-struct Awaited<'r> {
-    router: &'r Router,
-    number: u64,
-}
-
-impl Drop for Awaited<'_> {
-    fn drop(&mut self) {
-        self.router.waiting.borrow_mut().remove(&self.number);
-    }
-}
-
 /// One shard's view of all shards.
 pub struct Router {
     pub(crate) io: Io,
@@ -102,7 +93,11 @@ pub struct Router {
     pub(crate) timeouts: Timeouts,
     /// The schema that statements are planned under.
     schema: RefCell<Rc<Schema>>,
-    waiting: RefCell<HashMap<u64, Sender<Result<Reply, CqlError>>>>,
+    places: Places,
+    /// What this shard reads for others.
+    wanted: Wanted,
+    /// Bytes of the pages of ranges that are asked for here and not merged.
+    range_pages: Rc<Semaphore>,
     next_number: Cell<u64>,
     /// On shard 0: one DDL statement at a time.
     ddl_turn: Rc<Semaphore>,
@@ -131,7 +126,9 @@ impl Router {
             sharding,
             timeouts,
             schema: RefCell::new(schema),
-            waiting: RefCell::new(HashMap::with_hasher(hasher())),
+            places: Places::new(),
+            wanted: Wanted::new(),
+            range_pages: Semaphore::new(read::RANGE_PAGES_BYTES_MAX),
             next_number: Cell::new(0),
             ddl_turn: Semaphore::new(1),
             snapshots: snapshots::Snapshots::default(),
@@ -213,12 +210,18 @@ impl Router {
         }
         let number = self.next_number.get();
         self.next_number.set(number + 1);
-        let (sender, receiver) = oneshot();
-        self.waiting.borrow_mut().insert(number, sender);
-        let _awaited = Awaited { router: self, number };
-        self.mesh.send(to, Message::Request { number, request }).await;
-        let patience = Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns()));
-        self.within(patience, receiver).await.flatten()
+        let reads_at = matches!(request, Request::Read { .. }).then_some(to);
+        let (_place, receiver) = self.places.take(number, reads_at);
+        let reply = async {
+            self.mesh.send(to, Message::Request { number, request }).await;
+            receiver.await
+        };
+        self.before(deadline_ns, reply).await.flatten()
+    }
+
+    /// The future's value, or `None` where it does not come before the deadline.
+    async fn before<F: Future>(&self, deadline_ns: u64, future: F) -> Option<F::Output> {
+        self.within(Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns())), future).await
     }
 
     /// Serves in a task of its own, as another shard's loop would: a client that goes ends the wait, not the work.
@@ -272,13 +275,5 @@ impl Router {
             reply.unwrap_or_else(|| Err(late()))?;
         }
         Ok(())
-    }
-
-    /// A reply has come.
-    fn complete(&self, number: u64, reply: Result<Reply, CqlError>) {
-        // A reply that nobody waits for came after its deadline.
-        if let Some(sender) = self.waiting.borrow_mut().remove(&number) {
-            sender.send(reply);
-        }
     }
 }

@@ -24,9 +24,12 @@ impl Router {
     pub(super) async fn scan_all(
         self: &Rc<Self>,
         command: &ReadCommand,
+        part_bytes: usize,
         deadline_ns: u64,
     ) -> Result<ReadPage, CqlError> {
-        let asked = self.shards().map(|shard| self.read_from(shard, command, deadline_ns));
+        let mut part = command.clone();
+        part.limits.page_bytes = part.limits.page_bytes.min(part_bytes);
+        let asked = self.shards().map(|shard| self.read_from(shard, &part, deadline_ns, None));
         let pages = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let wanted = Wanted { limits: command.limits, distinct: command.distinct, resume: command.resume.as_ref() };
         merge_pages(&pages, &wanted, |token, key| (token, key))

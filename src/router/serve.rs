@@ -9,10 +9,25 @@ use std::task::Poll;
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::base::ids::ShardId;
+use crate::mutation::read::ReadCommand;
 use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Answer, Message, Reply, Request, ShardReport};
+
+/// What the receiving task has in flight.
+#[expect(clippy::large_enum_variant, reason = "it moves once, into the future that has room for either")]
+enum Work {
+    Answer {
+        asker: Asker,
+        request: Request,
+    },
+    /// Tell a shard that a read asked of it is wanted no more.
+    GiveUp {
+        shard: ShardId,
+        number: u64,
+    },
+}
 
 /// Who asked.
 enum Asker {
@@ -33,43 +48,79 @@ impl Router {
             for (from, message) in received.drain(..) {
                 let (asker, request) = match message {
                     Message::Reply { number, reply } => {
-                        self.complete(number, reply);
+                        self.places.complete(number, reply);
                         continue;
                     }
-                    Message::Request { number, request } => (Asker::Shard { shard: from, number }, request),
+                    Message::GivenUp { number } => {
+                        self.wanted.forget((from, number));
+                        continue;
+                    }
+                    Message::Request { number, request } => {
+                        if matches!(request, Request::Read { .. }) {
+                            self.wanted.begin((from, number));
+                        }
+                        (Asker::Shard { shard: from, number }, request)
+                    }
                     Message::Outside { request, answer } => (Asker::Outside(answer), request),
                     // A step of a start that is over.
                     Message::Boot(_) => continue,
                 };
-                in_flight.push(self.clone().answer(asker, request));
+                in_flight.push(self.clone().work(Work::Answer { asker, request }));
+            }
+            for (shard, number) in self.places.take_given_up() {
+                in_flight.push(self.clone().work(Work::GiveUp { shard, number }));
             }
         }
     }
 
-    /// Waits until messages have come, driving the requests in flight meanwhile.
+    /// Waits until messages have come or reads are given up, driving the requests in flight meanwhile.
     async fn receive_or_progress<F: Future<Output = ()>>(
         &self,
         received: &mut Vec<(ShardId, Message)>,
         in_flight: &mut FuturesUnordered<F>,
     ) {
         let mut receive = std::pin::pin!(self.mesh.recv(received));
+        let mut given_up = std::pin::pin!(self.places.given_up());
         let done = Cell::new(false);
         poll_fn(|context| {
             if receive.as_mut().poll(context).is_ready() {
                 done.set(true);
             }
             while let Poll::Ready(Some(())) = Pin::new(&mut *in_flight).poll_next(context) {}
-            if done.get() { Poll::Ready(()) } else { Poll::Pending }
+            if done.get() { Poll::Ready(()) } else { given_up.as_mut().poll(context) }
         })
         .await;
     }
 
-    async fn answer(self: Rc<Self>, asker: Asker, request: Request) {
-        let reply = self.serve(request).await;
-        match asker {
-            Asker::Shard { shard, number } => self.mesh.send(shard, Message::Reply { number, reply }).await,
-            Asker::Outside(answer) => answer(reply),
+    async fn work(self: Rc<Self>, work: Work) {
+        let (shard, message) = match work {
+            Work::GiveUp { shard, number } => (shard, Message::GivenUp { number }),
+            Work::Answer { asker: Asker::Outside(answer), request } => return answer(self.serve(request).await),
+            Work::Answer { asker: Asker::Shard { shard, number }, request } => {
+                let reply = match request {
+                    Request::Read { command, deadline_ns, bytes_max } => {
+                        let read = self.read_page(command, deadline_ns, bytes_max);
+                        match self.wanted.unless_forgotten((shard, number), read).await {
+                            Some(reply) => reply,
+                            None => return,
+                        }
+                    }
+                    request => self.serve(request).await,
+                };
+                (shard, Message::Reply { number, reply })
+            }
+        };
+        self.mesh.send(shard, message).await;
+    }
+
+    /// One page of what this shard has; one that is too large for its asker is told of, not sent.
+    async fn read_page(&self, command: ReadCommand, deadline_ns: u64, bytes_max: usize) -> Result<Reply, CqlError> {
+        let page = self.shard.read(&command, deadline_ns).await.map_err(errors::read_error)?;
+        let bytes = page.bytes.len();
+        if bytes > bytes_max {
+            return Ok(Reply::PageTooLarge { bytes });
         }
+        Ok(Reply::Page(page))
     }
 
     /// Does what was asked of this shard.
@@ -81,10 +132,7 @@ impl Router {
                 self.shard.expect_batch(expected);
                 Ok(Reply::Done)
             }
-            Request::Read { command, deadline_ns } => {
-                let page = self.shard.read(&command, deadline_ns).await.map_err(errors::read_error)?;
-                Ok(Reply::Page(page))
-            }
+            Request::Read { command, deadline_ns, bytes_max } => self.read_page(command, deadline_ns, bytes_max).await,
             Request::CompleteBatches => {
                 let deadline_ns = self.deadline(self.timeouts.operation);
                 self.complete_open_batches(deadline_ns).await?;

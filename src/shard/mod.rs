@@ -100,6 +100,8 @@ pub struct Shard {
     disk: disk::DiskReserve,
     /// One flush at a time writes; others wait in turn.
     flush_turn: Rc<Semaphore>,
+    /// Reads of ranges have theirs.
+    scan_turns: Rc<Semaphore>,
     compaction_wanted: Notify,
     /// Ends what compacts.
     stop_compactions: Cell<bool>,

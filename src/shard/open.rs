@@ -40,6 +40,7 @@ impl Shard {
             manifest: ManifestStore::new(io.clone(), config.data_dir.clone(), config.planted, manifest),
             disk: DiskReserve::new(config.disk_reserve_bytes),
             flush_turn: Semaphore::new(1),
+            scan_turns: Semaphore::new(super::read::SCANS_AT_ONCE),
             compaction_wanted: Notify::new(),
             stop_compactions: Cell::new(false),
             open_intents: RefCell::default(),

@@ -7,12 +7,13 @@
 use std::rc::Rc;
 
 use crate::base::ids::{ColumnId, Token};
+use crate::base::local::Permit;
 use crate::mutation::ReadStop;
 use crate::mutation::live::LiveRows;
 use crate::mutation::merge::Merge;
 use crate::mutation::page::PageWriter;
 use crate::mutation::read::{Partitions, ReadCommand, ReadPage, TokenRange};
-use crate::schema::Table;
+use crate::schema::{Table, system};
 use crate::shard::page::{Ended, Progress, slices_after, take_partition};
 use crate::shard::source::{Cursors, Sources};
 use crate::shard::tables::bump;
@@ -21,6 +22,11 @@ use crate::sstable::{Misses, Pins, View};
 
 /// After so long a read lets others have a turn, between two partitions.
 const TURN_NS: u64 = 1_000_000;
+
+/// Reads of ranges that may have turns at the same time, their waits for blocks included: the others wait, first come,
+/// first served, and after each turn a read goes to the end of the queue. So other work has every second turn at least
+/// of those that take this long, however many ranges are read.
+pub(super) const SCANS_AT_ONCE: u64 = 4;
 
 /// How a try ended.
 enum Tried {
@@ -36,6 +42,8 @@ impl Shard {
         let store = self.store(command.table).ok_or(ReadError::UnknownTable(command.table))?;
         bump(&store.counts.reads);
         let table = store.table();
+        let is_scan = matches!(command.partitions, Partitions::Range(_)) && !system::is_system(&table.keyspace);
+        let mut scan = self.scan_turn(is_scan).await;
         let mut progress = Progress::begin(command);
         let dropped = dropped_columns(&table);
         let mut bytes = Vec::new();
@@ -57,7 +65,9 @@ impl Shard {
                 }
                 Ok(Tried::Turn) => {
                     misses.release();
+                    drop(scan.take());
                     self.io.yield_now().await;
+                    scan = self.scan_turn(is_scan).await;
                 }
                 Err(ReadStop::Miss) => {
                     misses.load(&self.cache).await.map_err(|error| sstable_error(&error))?;
@@ -68,6 +78,19 @@ impl Shard {
                 return Err(ReadError::Timeout);
             }
         }
+    }
+
+    async fn scan_turn(&self, is_scan: bool) -> Option<Permit> {
+        if !is_scan {
+            return None;
+        }
+        if let Some(turn) = self.scan_turns.try_acquire(1) {
+            return Some(turn);
+        }
+        let turn = self.scan_turns.acquire(1).await;
+        // The one before may have been polled by the task that polls this one too: that task's own turn ends first.
+        self.io.yield_now().await;
+        Some(turn)
     }
 }
 

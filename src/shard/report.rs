@@ -102,6 +102,7 @@ impl Shard {
             ("helenus_replayed_records_total", self.counts.replayed_records.get()),
             ("helenus_skipped_records_total", self.counts.skipped_records.get()),
             ("helenus_disk_free_bytes", self.disk.free_bytes()),
+            ("helenus_range_reads", self.scan_turns.taken() + self.scan_turns.waiting() as u64),
             ("helenus_stalls_total", self.io.stalls()),
         ]
     }

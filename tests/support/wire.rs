@@ -18,6 +18,7 @@ use helenus::protocol::client::{Answer, Parameters, Response, ResultBody};
 use helenus::protocol::frame::BODY_BYTES_MAX;
 use helenus::protocol::{CqlError, ErrorCode, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Value};
 use helenus::router::message::{Message, Operation, Reply, Request};
+use helenus::router::{ShardReport, Timeouts};
 use helenus::server::boot::{NodeConfig, boot};
 
 const PORT: u16 = 9042;
@@ -33,11 +34,17 @@ pub struct Node {
 impl Node {
     /// Starts a node under these limits, and waits until it listens.
     pub fn start(shards: u16, limits: Limits) -> Node {
+        Node::start_with(shards, limits, Timeouts::all(Duration::from_secs(3600)))
+    }
+
+    /// The same, with its own patience with requests.
+    pub fn start_with(shards: u16, limits: Limits, timeouts: Timeouts) -> Node {
         let sim = Simulation::new(1, Faults::NONE);
         sim.set_steps_max(u64::MAX);
         let serving = Rc::new(Cell::new(0));
         let tell = serving.clone();
-        let outside = sim.start::<Message, _, _>(shards, move |io, mesh| serve(io, mesh, limits.clone(), tell.clone()));
+        let outside =
+            sim.start::<Message, _, _>(shards, move |io, mesh| serve(io, mesh, limits.clone(), timeouts, tell.clone()));
         sim.run_until(|| serving.get() == shards).unwrap();
         Node { sim, outside, shards }
     }
@@ -52,17 +59,36 @@ impl Node {
 
     /// Connections open, as each shard counts them.
     pub fn connections(&self) -> Vec<u64> {
+        self.reports().iter().map(|report| report.connections).collect()
+    }
+
+    /// A counter or gauge of all shards together.
+    pub fn metric(&self, name: &str) -> u64 {
+        let of = |report: &ShardReport| report.counters.iter().find(|(found, _)| *found == name).unwrap().1;
+        self.reports().iter().map(of).sum()
+    }
+
+    /// Every shard's figures.
+    fn reports(&self) -> Vec<ShardReport> {
         let ask = |shard| {
             let (sender, receiver) = channel();
             let answer = Box::new(move |reply| drop(sender.send(reply)));
             self.outside.send(ShardId(shard), Message::Outside { request: Request::Report, answer });
             self.sim.run_for(Duration::from_millis(1)).unwrap();
             match receiver.try_recv().unwrap() {
-                Ok(Reply::Report(reports)) => reports.iter().map(|report| report.connections).sum(),
+                Ok(Reply::Report(mut reports)) => reports.remove(0),
                 other => panic!("{other:?}"),
             }
         };
         (0..self.shards).map(ask).collect()
+    }
+
+    /// An operator's flush of every table.
+    pub fn flush(&self) {
+        let operation = Operation::Flush { keyspace: None, tables: Vec::new() };
+        let answer = Box::new(|reply: Result<Reply, CqlError>| assert!(reply.is_ok(), "{reply:?}"));
+        self.outside.send(ShardId(0), Message::Outside { request: Request::Everywhere(operation), answer });
+        self.sim.run_for(Duration::from_secs(10)).unwrap();
     }
 
     /// Runs what a client does to its end, which comes within ten minutes of the node's time.
@@ -112,8 +138,8 @@ impl Node {
     }
 }
 
-async fn serve(io: Io, mesh: Mesh<Message>, limits: Limits, serving: Rc<Cell<u16>>) {
-    let booted = boot(io.clone(), mesh, &config()).await.unwrap();
+async fn serve(io: Io, mesh: Mesh<Message>, limits: Limits, timeouts: Timeouts, serving: Rc<Cell<u16>>) {
+    let booted = boot(io.clone(), mesh, &config(timeouts)).await.unwrap();
     let net = Net::new(io.clone(), booted.router.clone(), limits, booted.local);
     io.spawn(TaskClass::Foreground, booted.router.clone().run(booted.early));
     if io.shard_id() == ShardId(0) {
@@ -123,9 +149,9 @@ async fn serve(io: Io, mesh: Mesh<Message>, limits: Limits, serving: Rc<Cell<u16
     booted.router.closed().await;
 }
 
-fn config() -> NodeConfig {
+fn config(timeouts: Timeouts) -> NodeConfig {
     let log = LogConfig { segment_bytes: 4 << 20, total_bytes: 1 << 30, mode: SyncMode::Batch, ..LogConfig::default() };
-    NodeConfig::simulated(log, Duration::from_secs(3600))
+    NodeConfig { timeouts, ..NodeConfig::simulated(log, Duration::from_secs(3600)) }
 }
 
 /// What came for a stream.

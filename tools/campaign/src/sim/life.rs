@@ -8,8 +8,10 @@ use helenus::base::plants::Planted;
 use helenus::commitlog::{LogConfig, SyncMode};
 use helenus::io::sim::{Halted, Simulation};
 use helenus::io::{Io, TaskClass};
-use helenus::router::Router;
+use helenus::plan::select::READ_PAGE_BYTES;
+use helenus::protocol::CqlError;
 use helenus::router::message::{Message, Operation};
+use helenus::router::{PageRoom, Router};
 use helenus::schema::Table;
 use helenus::server::boot::{NodeConfig, boot};
 
@@ -271,7 +273,7 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
     let mut read = State::new();
     loop {
         // A read may fail while the disk does; it may never be wrong.
-        let Ok(page) = router.read(table, &command).await else { return };
+        let Ok(page) = router.read(table, &command, router.read_deadline(&command), &AnyRoom).await else { return };
         if let Err(what) = take_rows(table, world.features, &page, &mut read) {
             return world.violate(what);
         }
@@ -286,6 +288,19 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
         let direction = if reversed { "descending" } else { "ascending" };
         let how = format!("{direction}, in pages of {page_rows} rows, at {times:?}");
         world.violate(format!("partition {k} while running, {how}: {}", model.nearest_partition(k, &read)));
+    }
+}
+
+/// Room for pages of any size.
+struct AnyRoom;
+
+impl PageRoom for AnyRoom {
+    fn expect(&self) -> Result<usize, CqlError> {
+        Ok(READ_PAGE_BYTES)
+    }
+
+    fn take(&self, _bytes: usize) -> Result<(), CqlError> {
+        Ok(())
     }
 }
 
@@ -337,7 +352,8 @@ pub fn check_all(sim: &Simulation, node: &Node, world: &Rc<World>, page_rows: u6
         let mut command = scan_of(&table, page_rows, now_s);
         let mut read = State::new();
         loop {
-            let page = router.read(&table, &command).await.map_err(|error| error.message().to_owned())?;
+            let page = router.read(&table, &command, router.read_deadline(&command), &AnyRoom).await;
+            let page = page.map_err(|error| error.message().to_owned())?;
             take_rows(&table, features, &page, &mut read)?;
             match page.resume {
                 Some(resume) => command.resume = Some(resume),

@@ -1,0 +1,132 @@
+//! What a client has sent and nobody has taken yet: a buffer that is small until the client fills it, and how long a
+//! frame may remain unfinished.
+
+use std::rc::Rc;
+
+use crate::net::budget::{Budget, Held};
+use crate::net::limits::{KEPT_BYTES_MAX, RECEIVE_BYTES, RECEIVE_BYTES_MIN};
+
+/// So many receives in a row that fill a fraction of the buffer make it small again.
+const SMALL_RECEIVES: u32 = 16;
+
+pub struct Undecoded {
+    /// Received and not decoded; empty while a receive is under way.
+    bytes: Vec<u8>,
+    /// Room for the next receive.
+    room_bytes: usize,
+    /// Counts the room beyond `RECEIVE_BYTES_MIN`.
+    grown: Held,
+    small_receives: u32,
+    /// Received since an unfinished frame was last given time.
+    progress_bytes: usize,
+}
+
+impl Undecoded {
+    pub fn new(buffers: &Rc<Budget>) -> Self {
+        Undecoded {
+            bytes: Vec::new(),
+            room_bytes: RECEIVE_BYTES_MIN,
+            grown: buffers.holder(),
+            small_receives: 0,
+            progress_bytes: 0,
+        }
+    }
+
+    /// The buffer for a receive, behind what is in it.
+    pub fn lend(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.bytes);
+        buffer.reserve_exact(self.room_bytes);
+        buffer
+    }
+
+    /// The buffer comes back with `got` bytes more. Once STARTUP has come (`may_grow`), one that was filled is larger the
+    /// next time, where there is room.
+    pub fn give_back(&mut self, buffer: Vec<u8>, got: usize, may_grow: bool) {
+        self.bytes = buffer;
+        self.progress_bytes = self.progress_bytes.saturating_add(got);
+        let room = self.room_bytes;
+        if got >= room && room < RECEIVE_BYTES && may_grow {
+            self.resize((4 * room).min(RECEIVE_BYTES));
+            self.small_receives = 0;
+        } else if got >= room / 4 {
+            self.small_receives = 0;
+        } else {
+            self.small_receives += 1;
+            if self.small_receives >= SMALL_RECEIVES && room > RECEIVE_BYTES_MIN {
+                self.resize(RECEIVE_BYTES_MIN);
+            }
+        }
+    }
+
+    fn resize(&mut self, room_bytes: usize) {
+        // Without room the buffer stays as it is: more receives take as much.
+        if self.grown.resize(room_bytes - RECEIVE_BYTES_MIN).is_ok() {
+            self.room_bytes = room_bytes;
+        }
+    }
+
+    /// What is in it, to be decoded; `keep` takes back what is not.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Keeps what was received and not taken.
+    pub fn keep(&mut self, mut buffer: Vec<u8>, taken_bytes: usize) {
+        buffer.drain(..taken_bytes);
+        let kept_max = if self.room_bytes == RECEIVE_BYTES { KEPT_BYTES_MAX } else { 2 * self.room_bytes };
+        if buffer.capacity() > kept_max && buffer.len() <= self.room_bytes {
+            buffer.shrink_to(self.room_bytes);
+        }
+        self.bytes = buffer;
+    }
+
+    /// Whether so much has come since the last call that a frame deserves more time.
+    pub fn take_progress(&mut self, bytes: usize) -> bool {
+        let is_enough = self.progress_bytes >= bytes;
+        if is_enough {
+            self.progress_bytes = 0;
+        }
+        is_enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receive(undecoded: &mut Undecoded, bytes: usize, may_grow: bool) -> usize {
+        let mut buffer = undecoded.lend();
+        let room = buffer.capacity() - buffer.len();
+        let got = bytes.min(room);
+        buffer.resize(buffer.len() + got, 7);
+        undecoded.give_back(buffer, got, may_grow);
+        let all = undecoded.take();
+        let taken = all.len();
+        undecoded.keep(all, taken);
+        room
+    }
+
+    #[test]
+    fn the_buffer_grows_where_it_is_filled_and_shrinks_where_it_is_not() {
+        let budget = Budget::new("receive buffers", RECEIVE_BYTES);
+        let (mut one, mut other) = (Undecoded::new(&budget), Undecoded::new(&budget));
+        for _ in 0..5 {
+            assert_eq!(receive(&mut one, usize::MAX, false), RECEIVE_BYTES_MIN, "not before STARTUP");
+        }
+        for _ in 0..5 {
+            receive(&mut one, usize::MAX, true);
+        }
+        assert!(receive(&mut one, usize::MAX, true) >= RECEIVE_BYTES);
+        for _ in 0..5 {
+            assert!(receive(&mut other, usize::MAX, true) < RECEIVE_BYTES, "there is room for one");
+        }
+        for _ in 0..=SMALL_RECEIVES {
+            receive(&mut one, 10, true);
+        }
+        assert_eq!(receive(&mut one, 10, true), RECEIVE_BYTES_MIN);
+        for _ in 0..5 {
+            receive(&mut other, usize::MAX, true);
+        }
+        assert!(receive(&mut other, usize::MAX, true) >= RECEIVE_BYTES);
+    }
+}
