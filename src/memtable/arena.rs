@@ -6,7 +6,7 @@
 //! every byte of a slab is initialised from the start, so that a wrong `Ref` can read wrong bytes but nothing worse.
 
 use std::alloc::Layout;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -112,6 +112,8 @@ impl fmt::Debug for Slab {
 pub struct SlabPool {
     first: RefCell<Vec<Slab>>,
     later: RefCell<Vec<Slab>>,
+    /// Memtables made so far.
+    memtables: Cell<u64>,
 }
 
 impl SlabPool {
@@ -126,6 +128,12 @@ impl SlabPool {
         while later.len() < slabs {
             later.push(Slab::new(SLAB_SLOTS));
         }
+    }
+
+    /// The number of the next memtable: no two have the same.
+    pub(super) fn next_memtable(&self) -> u64 {
+        self.memtables.set(self.memtables.get() + 1);
+        self.memtables.get()
     }
 
     /// Bytes in free slabs.

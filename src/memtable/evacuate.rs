@@ -4,19 +4,16 @@
 //! The old memtable takes no more writes and is read beside the new one until the last step; rows that are in both then
 //! reconcile with themselves. What deletions cover stays behind. A row moves whole; all else can stop anywhere.
 
-use std::cell::Cell;
-
 use crate::base::ids::Token;
 use crate::memtable::arena::Ref;
 use crate::memtable::partitions::PartitionBound;
 use crate::memtable::record::{partition, range, row};
-use crate::memtable::{Memtable, MemtableCursor, PartitionRef, apply, ranges};
-use crate::mutation::cursor::{Fragment, PartitionCursor, PartitionStart, ReadStop};
+use crate::memtable::{Memtable, PartitionRef, apply, ranges};
+use crate::mutation::cursor::{Fragment, PartitionCursor, ReadStop};
 use crate::mutation::entry::Entry;
 use crate::mutation::merge::Merge;
 use crate::mutation::read::{OwnedPosition, Slice};
 use crate::mutation::row::Row;
-use crate::schema::Position;
 
 /// How many partitions, rows and ends of ranges one step looks at, moved or left behind.
 const STEP_VISITS_MAX: usize = 1_024;
@@ -139,9 +136,8 @@ impl Step<'_> {
     /// Moves the rows from `start` on.
     fn rows(&mut self, moved: PartitionRef<'_>, start: OwnedPosition) -> Option<Rest> {
         let slices = [Slice { start, end: OwnedPosition::end() }];
-        let (visits_left, last) = (Cell::new(self.visits_left), Cell::new(None));
-        let cursor = Metered { cursor: moved.cursor(&slices, false), visits_left: &visits_left, last: &last };
-        let mut rows = Merge::new(moved.memtable.table.clustering_order(), false, [cursor]);
+        let cursor = moved.cursor(&slices, false);
+        let mut rows = Merge::new(moved.memtable.table.clustering_order(), false, [cursor]).with_turn(self.visits_left);
         let rest = loop {
             match rows.next() {
                 Ok(Some(Fragment::Row(row))) => {
@@ -153,43 +149,18 @@ impl Step<'_> {
                 Ok(Some(Fragment::Change(_))) => {}
                 Ok(None) => break None,
                 Err(ReadStop::Corrupt(what)) => unreachable!("a memtable's cursor finds no damage: {what}"),
-                // The merge had read `last` and not given it out.
-                Err(ReadStop::Miss) => {
-                    break Some(last.get().map_or_else(|| slices[0].start.clone(), OwnedPosition::of));
+                Err(ReadStop::Turn | ReadStop::Miss) => {
+                    break Some(rows.place().map_or_else(|| slices[0].start.clone(), OwnedPosition::of));
                 }
             }
         };
-        self.visits_left = visits_left.get();
+        self.visits_left = rows.turn_left();
         rest.map(Rest::Rows)
     }
 
     fn put<'e>(&mut self, entries: impl Iterator<Item = Entry<'e>>) {
         let into = &mut *self.into;
         into.stats.rows += apply::apply(&mut into.arena, into.table.clustering_order(), self.target, entries) as u64;
-    }
-}
-
-/// A cursor that stops when the step has no visits left, as one does that misses a block.
-struct Metered<'a, 's> {
-    cursor: MemtableCursor<'a>,
-    visits_left: &'s Cell<usize>,
-    /// Where its last fragment stands.
-    last: &'s Cell<Option<Position<'a>>>,
-}
-
-impl<'a> PartitionCursor<'a> for Metered<'a, '_> {
-    fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
-        self.cursor.start()
-    }
-
-    fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
-        let left = self.visits_left.get().checked_sub(1).ok_or(ReadStop::Miss)?;
-        self.visits_left.set(left);
-        let next = self.cursor.next()?;
-        if let Some(fragment) = &next {
-            self.last.set(Some(fragment.position()));
-        }
-        Ok(next)
     }
 }
 

@@ -45,9 +45,20 @@ pub struct MemtableStats {
     pub log_max: Option<LogPosition>,
 }
 
+/// Which mutations of a partition a memtable holds: equal as long as none is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The memtable's number, within its pool.
+    memtable: u64,
+    /// The last mutation's number, within the memtable.
+    mutation: u64,
+}
+
 /// One table's unflushed writes.
 #[derive(Debug)]
 pub struct Memtable {
+    /// Among those of the pool.
+    number: u64,
     table: Rc<Table>,
     arena: Arena,
     partitions: Partitions,
@@ -58,6 +69,7 @@ impl Memtable {
     /// An empty one, which takes its memory from `pool` and gives it back when dropped.
     pub fn new(table: Rc<Table>, pool: Rc<SlabPool>) -> Self {
         Memtable {
+            number: pool.next_memtable(),
             table,
             arena: Arena::new(pool),
             partitions: Partitions::new(),
@@ -102,6 +114,7 @@ impl Memtable {
         let rows_new = apply::apply(&mut self.arena, self.table.clustering_order(), partition, entries);
         let stats = &mut self.stats;
         stats.mutations += 1;
+        partition::set_last_mutation(&mut self.arena, partition, stats.mutations);
         stats.rows += rows_new as u64;
         (stats.timestamp_min, stats.timestamp_max) = (least, greatest);
         stats.log_min = Some(stats.log_min.map_or(position, |log_min| log_min.min(position)));
@@ -146,6 +159,14 @@ impl Memtable {
     /// Whether the partition is here, so that a purge elsewhere must heed `stats().timestamp_min`.
     pub fn contains(&self, token: Token, key: &[u8]) -> bool {
         self.partitions.find(&self.arena, token, key).is_some()
+    }
+
+    /// What of the partition is here; `None` where no mutation of it was applied. What an evacuation moves here keeps the
+    /// version that it has where it came from.
+    pub fn version(&self, token: Token, key: &[u8]) -> Option<Version> {
+        let at = self.partitions.find(&self.arena, token, key)?;
+        let mutation = partition::last_mutation(&self.arena, at);
+        (mutation > 0).then_some(Version { memtable: self.number, mutation })
     }
 
     /// A partition, restricted to `slices` (ascending and disjoint, also where `reversed`); `None` where it is not here.

@@ -30,7 +30,9 @@ pub mod partition {
     pub const STATIC_ROW: usize = 44;
     pub const RANGES: usize = 48;
     const KEY_LEN: usize = 52;
-    const HEAD_BYTES: usize = 56;
+    /// The number of the last mutation applied, within the memtable; 0: none.
+    const LAST_MUTATION: usize = 56;
+    const HEAD_BYTES: usize = 64;
 
     pub fn create(arena: &mut Arena, token: Token, key: &[u8]) -> Ref {
         let at = arena.alloc(HEAD_BYTES + key.len());
@@ -59,6 +61,14 @@ pub mod partition {
 
     pub fn set_deletion(arena: &mut Arena, at: Ref, deletion: DeletionTime) {
         write_deletion(arena, at, DELETION, deletion);
+    }
+
+    pub fn last_mutation(arena: &Arena, at: Ref) -> u64 {
+        u64::from_le_bytes(*arena.array(at, LAST_MUTATION))
+    }
+
+    pub fn set_last_mutation(arena: &mut Arena, at: Ref, number: u64) {
+        arena.set(at, LAST_MUTATION, &number.to_le_bytes());
     }
 }
 

@@ -58,6 +58,8 @@ impl<'a> Fragment<'a> {
 pub enum ReadStop {
     /// A block is not in memory. The source has noted which; load it and start the page again.
     Miss,
+    /// The walk has taken as many fragments as it may in one turn (`Merge::with_turn`).
+    Turn,
     /// What was read is damaged; the text names file and offset.
     Corrupt(String),
 }

@@ -28,6 +28,10 @@ impl<'a, C: PartitionCursor<'a>> LiveRows<C> {
         self
     }
 
+    pub fn cursor(&self) -> &C {
+        &self.cursor
+    }
+
     /// The partition's head, with its static row where that is live.
     pub fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
         let mut start = self.cursor.start()?;

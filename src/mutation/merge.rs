@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::mutation::cell::DeletionTime;
 use crate::mutation::cursor::{Fragment, PartitionCursor, PartitionStart, RangeChange, ReadStop};
 use crate::mutation::row::Row;
-use crate::schema::ClusteringOrder;
+use crate::schema::{ClusteringOrder, Position};
 
 /// The merge of one partition's sources, itself a source.
 #[derive(Debug)]
@@ -25,6 +25,10 @@ pub struct Merge<'a, 'o, C> {
     /// The range deletion that the output is under.
     emitted: DeletionTime,
     head: Option<PartitionStart<'a>>,
+    /// Where the foremost head stood that was taken last.
+    place: Option<Position<'a>>,
+    /// Heads that may still be taken in this turn.
+    turn_left: usize,
 }
 
 #[derive(Debug)]
@@ -58,7 +62,34 @@ impl<'a, 'o, C: PartitionCursor<'a>> Merge<'a, 'o, C> {
         let sources: SmallVec<[_; 4]> =
             cursors.into_iter().map(|cursor| Source { cursor, head: None, open: DeletionTime::LIVE }).collect();
         assert!(!sources.is_empty(), "a merge has sources");
-        Merge { order, reversed, sources, partition: DeletionTime::LIVE, emitted: DeletionTime::LIVE, head: None }
+        Merge {
+            order,
+            reversed,
+            sources,
+            partition: DeletionTime::LIVE,
+            emitted: DeletionTime::LIVE,
+            head: None,
+            place: None,
+            turn_left: usize::MAX,
+        }
+    }
+
+    /// The same, which stops with `ReadStop::Turn` after so many places, whether or not anything is given out for them.
+    #[must_use]
+    pub fn with_turn(mut self, places: usize) -> Self {
+        self.turn_left = places;
+        self
+    }
+
+    /// How many places are left of the turn.
+    pub fn turn_left(&self) -> usize {
+        self.turn_left
+    }
+
+    /// Where a walk that stopped (whatever the reason) goes on: all before it, in the walk's direction, has been given
+    /// out or left out, and nothing of what stands there. `None`: at its start.
+    pub fn place(&self) -> Option<Position<'a>> {
+        self.place
     }
 
     /// Reads every source's head and first fragment, once.
@@ -167,6 +198,8 @@ impl<'a, C: PartitionCursor<'a>> PartitionCursor<'a> for Merge<'a, '_, C> {
     fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
         self.open()?;
         while let Some(at) = self.foremost() {
+            self.place = self.sources[at].head.as_ref().map(Fragment::position);
+            self.turn_left = self.turn_left.checked_sub(1).ok_or(ReadStop::Turn)?;
             match self.take(at)? {
                 Fragment::Row(mut row) => {
                     self.gather(at, &mut row)?;

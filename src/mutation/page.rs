@@ -28,6 +28,12 @@ impl<'o> PageWriter<'o> {
         PageWriter { out, base: None }
     }
 
+    /// Within a partition, where `mark` was made at the end of the same bytes.
+    pub fn resume(out: &'o mut Vec<u8>, mark: Mark) -> Self {
+        debug_assert_eq!(out.len(), mark.len_bytes);
+        PageWriter { out, base: mark.base }
+    }
+
     pub fn len_bytes(&self) -> usize {
         self.out.len()
     }

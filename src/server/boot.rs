@@ -21,7 +21,7 @@ use crate::router::{Router, Timeouts};
 use crate::schema::partitioner::{Sharding, token_of};
 use crate::schema::{Schema, SchemaOp, stored, system};
 use crate::shard::root::{COMMITLOG_DIR, Examined, LogStream, Root, RootError, SNAPSHOTS_DIR, SSTABLES_DIR};
-use crate::shard::{LogStreams, Shard, ShardConfig, ShardError, Write, create_manifests, reshard};
+use crate::shard::{LogStreams, READ_TURN_PLACES, Shard, ShardConfig, ShardError, Write, create_manifests, reshard};
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct NodeConfig {
     pub memtable_bytes: u64,
     /// For all shards together.
     pub cache_bytes: u64,
+    /// What a read takes of one partition in a turn (`ShardConfig`).
+    pub read_turn_places: usize,
     pub disk_reserve_bytes: u64,
     pub auto_snapshot: bool,
     pub compact: bool,
@@ -54,6 +56,7 @@ impl NodeConfig {
             damage: DamagePolicy::Refuse,
             memtable_bytes: 256 << 20,
             cache_bytes: 1 << 20,
+            read_turn_places: READ_TURN_PLACES,
             disk_reserve_bytes: 0,
             auto_snapshot: true,
             compact: true,
@@ -201,6 +204,7 @@ fn shard_config(config: &NodeConfig, root: &Root, sharding: Sharding) -> ShardCo
         layout: root.layout,
         memtable_bytes_max: config.memtable_bytes / shards,
         cache_bytes_max: usize::try_from(config.cache_bytes / shards).unwrap_or(usize::MAX),
+        read_turn_places: config.read_turn_places,
         disk_reserve_bytes: config.disk_reserve_bytes,
         mutation_bytes_max: config.log.record_bytes_max(),
         auto_snapshot: config.auto_snapshot,

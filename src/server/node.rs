@@ -21,6 +21,7 @@ use crate::server::boot::{BootError, NodeConfig, boot};
 use crate::server::directory::take_directory;
 use crate::server::ports::reserve_ports;
 use crate::server::settings::{CommitFailurePolicy, CommitlogSync, Settings};
+use crate::shard::READ_TURN_PLACES;
 use crate::shard::device::Device;
 
 /// How long connections may take to be answered once the process is told to stop.
@@ -255,6 +256,7 @@ fn node_config(settings: &Settings) -> NodeConfig {
         },
         memtable_bytes: settings.memtable_bytes,
         cache_bytes: settings.file_cache_bytes,
+        read_turn_places: READ_TURN_PLACES,
         disk_reserve_bytes: settings.disk_reserve_bytes,
         auto_snapshot: settings.auto_snapshot,
         compact: true,

@@ -50,6 +50,7 @@ pub use clock::TimestampClock;
 pub use error::{ReadError, ShardError, WriteError};
 pub use holds::{BatchId, PurgeHold};
 pub use open::create_manifests;
+pub use read::READ_TURN_PLACES;
 pub use recover::{LogStreams, Recovered, Recovery, remove_old_streams};
 pub use report::TableReport;
 pub use snapshot::{AutoSnapshot, Cleared, check_tag};
@@ -68,6 +69,8 @@ pub struct ShardConfig {
     pub layout: u64,
     pub memtable_bytes_max: u64,
     pub cache_bytes_max: usize,
+    /// Rows, deleted ones too, and ends of deleted ranges that a read takes of one partition before others have a turn.
+    pub read_turn_places: usize,
     /// Writes stop when the device has less left.
     pub disk_reserve_bytes: u64,
     /// The largest mutation or batch: half a commit log segment.

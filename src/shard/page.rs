@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 
 use crate::mutation::live::LiveRows;
-use crate::mutation::page::PageWriter;
+use crate::mutation::merge::Merge;
+use crate::mutation::page::{Mark, PageWriter};
 use crate::mutation::read::{OwnedPosition, PartitionKey, Partitions, ReadCommand, Resume, Slice};
 use crate::mutation::{PartitionCursor, PartitionStart, ReadStop, Row};
 use crate::schema::Table;
 use crate::shard::filter::{Candidate, passes};
+use crate::shard::source::Versions;
 
 /// Where a page stands while it is made.
 #[derive(Clone, Debug)]
@@ -19,6 +21,26 @@ pub struct Progress {
     pub resume: Option<Resume>,
     /// Which of the keys asked for is the next.
     pub key_at: usize,
+    /// The partition that a stop cut in two, if one did.
+    pub within: Option<Box<Within>>,
+    /// How often the current partition was begun anew because it had changed.
+    pub restarts: u32,
+}
+
+/// A partition of which a part stands in the page, and the rest is still to be looked at.
+#[derive(Clone, Debug)]
+pub struct Within {
+    pub partition: PartitionKey,
+    /// All before it, in the direction of the walk, has been looked at.
+    pub place: OwnedPosition,
+    /// What of the partition was in memory: its rest is taken only while that is so.
+    pub versions: Versions,
+    part: PartState,
+    /// Where the page ends.
+    mark: Mark,
+    /// The page before the partition, to go back to.
+    before: Progress,
+    bytes_before: usize,
 }
 
 impl Progress {
@@ -32,7 +54,26 @@ impl Progress {
             },
             _ => 0,
         };
-        Progress { rows: 0, resume: command.resume.clone(), key_at }
+        Progress { rows: 0, resume: command.resume.clone(), key_at, within: None, restarts: 0 }
+    }
+
+    /// Goes on within the partition that was cut in two; where that has changed since, from its beginning.
+    pub fn check_within(&mut self, versions: impl FnOnce(&PartitionKey) -> Versions, bytes: &mut Vec<u8>) {
+        if let Some(within) = self.within.take_if(|within| versions(&within.partition) != within.versions) {
+            bytes.truncate(within.bytes_before);
+            *self = Progress { restarts: self.restarts + 1, ..within.before };
+        }
+    }
+
+    /// The slices of `command` that are still to be looked at in the partition where the page stands.
+    pub fn slices<'c>(&self, command: &'c ReadCommand, key: &PartitionKey, table: &Table) -> Cow<'c, [Slice]> {
+        match (&self.within, &self.resume) {
+            (Some(within), _) => slices_from(command, &within.place, table),
+            (None, Some(Resume { partition, after: Some(after), .. })) if partition == key => {
+                slices_from(command, &behind(command, after), table)
+            }
+            _ => Cow::Borrowed(&command.slices),
+        }
     }
 }
 
@@ -45,23 +86,23 @@ pub enum Ended {
     Page,
 }
 
-/// The slices of `command` that are left after `resume` within its partition.
-pub fn slices_after<'c>(command: &'c ReadCommand, resume: Option<&Resume>, table: &Table) -> Cow<'c, [Slice]> {
-    let Some(after) = resume.and_then(|resume| resume.after.as_ref()) else { return Cow::Borrowed(&command.slices) };
+/// The place behind a row, in the direction of the walk.
+fn behind(command: &ReadCommand, clustering: &[u8]) -> OwnedPosition {
+    OwnedPosition { prefix: clustering.to_vec(), weight: if command.reversed { -1 } else { 1 } }
+}
+
+/// The slices of `command` from `place` on, in the direction of the walk.
+fn slices_from<'c>(command: &'c ReadCommand, place: &OwnedPosition, table: &Table) -> Cow<'c, [Slice]> {
     let order = table.clustering_order();
     let mut slices = Vec::with_capacity(command.slices.len());
     for slice in &command.slices {
         let mut slice = slice.clone();
         if command.reversed {
-            let edge = OwnedPosition { prefix: after.clone(), weight: -1 };
-            if order.compare(edge.borrow(), slice.end.borrow()).is_lt() {
-                slice.end = edge;
+            if order.compare(place.borrow(), slice.end.borrow()).is_lt() {
+                slice.end = place.clone();
             }
-        } else {
-            let edge = OwnedPosition { prefix: after.clone(), weight: 1 };
-            if order.compare(edge.borrow(), slice.start.borrow()).is_gt() {
-                slice.start = edge;
-            }
+        } else if order.compare(place.borrow(), slice.start.borrow()).is_gt() {
+            slice.start = place.clone();
         }
         if order.compare(slice.start.borrow(), slice.end.borrow()).is_le() {
             slices.push(slice);
@@ -70,22 +111,44 @@ pub fn slices_after<'c>(command: &'c ReadCommand, resume: Option<&Resume>, table
     Cow::Owned(slices)
 }
 
-/// Appends what `rows` has for the page, until the partition or the page ends.
+/// Appends what `rows` has for the page, until the partition or the page ends. Where the walk stops before that, what was
+/// taken stays, with the place in `progress.within`, if `versions` are given and there is a place; else the page is as it
+/// was before the partition.
 pub fn take_partition<'a, C: PartitionCursor<'a>>(
-    rows: &mut LiveRows<C>,
+    rows: &mut LiveRows<Merge<'a, '_, C>>,
     table: &Table,
     command: &ReadCommand,
     progress: &mut Progress,
-    out: &mut PageWriter<'_>,
+    bytes: &mut Vec<u8>,
+    versions: Option<Versions>,
 ) -> Result<Ended, ReadStop> {
     let start = rows.start()?;
     let key = PartitionKey { token: start.token, key: start.key.to_vec() };
-    let before = match &progress.resume {
-        Some(resume) if resume.partition == key && resume.after.is_some() => resume.partition_rows,
-        _ => 0,
+    let (state, before, bytes_before, mut out) = match progress.within.take().map(|within| *within) {
+        Some(within) => (within.part, within.before, within.bytes_before, PageWriter::resume(bytes, within.mark)),
+        None => (PartState::begin(progress, &key), progress.clone(), bytes.len(), PageWriter::new(bytes)),
     };
-    let mut part = Part { table, command, start, key, taken: before, headed: false };
-    if command.distinct { part.take_distinct(rows, progress, out) } else { part.take_rows(rows, progress, out) }
+    let mut part = Part { table, command, start, key, state };
+    let taken = if command.distinct {
+        part.take_distinct(rows, progress, &mut out)
+    } else {
+        part.take_rows(rows, progress, &mut out)
+    };
+    let Err(stop) = taken else {
+        progress.restarts = 0;
+        return taken;
+    };
+    match (versions, rows.cursor().place()) {
+        (Some(versions), Some(place)) if !matches!(stop, ReadStop::Corrupt(_)) => {
+            let (partition, part, place, mark) = (part.key, part.state, OwnedPosition::of(place), out.mark());
+            progress.within = Some(Box::new(Within { partition, place, versions, part, mark, before, bytes_before }));
+        }
+        _ => {
+            bytes.truncate(bytes_before);
+            *progress = before;
+        }
+    }
+    Err(stop)
 }
 
 struct Part<'a, 'c> {
@@ -93,10 +156,28 @@ struct Part<'a, 'c> {
     command: &'c ReadCommand,
     start: PartitionStart<'a>,
     key: PartitionKey,
+    state: PartState,
+}
+
+/// How far a partition has come.
+#[derive(Clone, Copy, Debug)]
+struct PartState {
     /// Rows of this partition so far, those of earlier pages too.
     taken: u64,
     /// Whether the partition stands in the page.
     headed: bool,
+    /// Whether a row of it is live, those of earlier pages too.
+    any_live: bool,
+}
+
+impl PartState {
+    fn begin(progress: &Progress, key: &PartitionKey) -> PartState {
+        let taken = match &progress.resume {
+            Some(resume) if resume.partition == *key && resume.after.is_some() => resume.partition_rows,
+            _ => 0,
+        };
+        PartState { taken, headed: false, any_live: taken > 0 }
+    }
 }
 
 impl<'a> Part<'a, '_> {
@@ -106,10 +187,9 @@ impl<'a> Part<'a, '_> {
         progress: &mut Progress,
         out: &mut PageWriter<'_>,
     ) -> Result<Ended, ReadStop> {
-        let mut any_live = self.taken > 0;
-        while self.taken < self.command.limits.per_partition {
+        while self.state.taken < self.command.limits.per_partition {
             let Some(row) = rows.next_row()? else { break };
-            any_live = true;
+            self.state.any_live = true;
             if !self.passes(Some(&row)) {
                 continue;
             }
@@ -120,7 +200,8 @@ impl<'a> Part<'a, '_> {
                 return Ok(Ended::Page);
             }
         }
-        if !any_live && self.command.static_only_rows && self.start.static_row.is_some() && self.passes(None) {
+        if !self.state.any_live && self.command.static_only_rows && self.start.static_row.is_some() && self.passes(None)
+        {
             self.head(out);
             self.count(progress, None);
         }
@@ -154,8 +235,8 @@ impl<'a> Part<'a, '_> {
 
     /// Writes the partition and its static row, once.
     fn head(&mut self, out: &mut PageWriter<'_>) {
-        if !self.headed {
-            self.headed = true;
+        if !self.state.headed {
+            self.state.headed = true;
             out.partition(self.start.token, self.start.key);
             if let Some(row) = &self.start.static_row {
                 out.static_row(row, Some(&self.command.columns));
@@ -164,12 +245,12 @@ impl<'a> Part<'a, '_> {
     }
 
     fn count(&mut self, progress: &mut Progress, clustering: Option<&[u8]>) {
-        self.taken += 1;
+        self.state.taken += 1;
         progress.rows += 1;
         progress.resume = Some(Resume {
             partition: self.key.clone(),
             after: clustering.map(<[u8]>::to_vec),
-            partition_rows: self.taken,
+            partition_rows: self.state.taken,
         });
     }
 
@@ -179,6 +260,6 @@ impl<'a> Part<'a, '_> {
 
     fn done(&self, progress: &mut Progress, out: &PageWriter<'_>) -> Result<Ended, ReadStop> {
         progress.resume = Some(Resume { partition: self.key.clone(), after: None, partition_rows: 0 });
-        Ok(if self.headed && self.page_is_full(progress, out) { Ended::Page } else { Ended::Partition })
+        Ok(if self.state.headed && self.page_is_full(progress, out) { Ended::Page } else { Ended::Partition })
     }
 }

@@ -1,8 +1,9 @@
 //! Reads: tried over what is in memory, and tried again after what was missing has been loaded.
 //!
-//! A try borrows memtables and cached blocks and never waits. A partition is taken whole or not at all: on a miss the
-//! page goes back to where its current partition began, the missing blocks are loaded and held, and the partition is
-//! read again against the table as it then is.
+//! A try borrows memtables and cached blocks and never waits. It ends when its turn is over, between two partitions or
+//! within a long one, and where a block is missing, which is then loaded and held. The next try goes on from there against
+//! the table as it then is. A partition's mutation is seen whole or not at all: where the partition has changed meanwhile,
+//! it is begun anew, and after some times of that it is read in one turn.
 
 use std::rc::Rc;
 
@@ -11,10 +12,9 @@ use crate::base::local::Permit;
 use crate::mutation::ReadStop;
 use crate::mutation::live::LiveRows;
 use crate::mutation::merge::Merge;
-use crate::mutation::page::PageWriter;
 use crate::mutation::read::{Partitions, ReadCommand, ReadPage, TokenRange};
 use crate::schema::{Table, system};
-use crate::shard::page::{Ended, Progress, slices_after, take_partition};
+use crate::shard::page::{Ended, Progress, take_partition};
 use crate::shard::source::{Cursors, Sources};
 use crate::shard::tables::bump;
 use crate::shard::{ReadError, Shard};
@@ -27,6 +27,12 @@ const TURN_NS: u64 = 1_000_000;
 /// first served, and after each turn a read goes to the end of the queue. So other work has every second turn at least
 /// of those that take this long, however many ranges are read.
 pub(super) const SCANS_AT_ONCE: u64 = 4;
+
+/// After so many rows, deleted ones too, and ends of deleted ranges it does within a partition: a few hundred microseconds.
+pub const READ_TURN_PLACES: usize = 2_048;
+
+/// A partition that changes between turns is begun anew so often; then it is read in one turn, however long.
+const RESTARTS_MAX: u32 = 8;
 
 /// How a try ended.
 enum Tried {
@@ -48,6 +54,7 @@ impl Shard {
         let dropped = dropped_columns(&table);
         let mut bytes = Vec::new();
         let mut misses = Misses::new();
+        let mut missed_at = None;
         loop {
             let tried = {
                 let pins = Pins::new();
@@ -63,13 +70,19 @@ impl Shard {
                     let resume = if full { progress.resume } else { None };
                     return Ok(ReadPage { bytes, rows: progress.rows, resume });
                 }
-                Ok(Tried::Turn) => {
+                Ok(Tried::Turn) | Err(ReadStop::Turn) => {
                     misses.release();
                     drop(scan.take());
                     self.io.yield_now().await;
                     scan = self.scan_turn(is_scan).await;
                 }
                 Err(ReadStop::Miss) => {
+                    // What was loaded for an earlier place of a long partition is not needed any more.
+                    let place = progress.within.as_ref().map(|within| within.place.clone());
+                    if place.is_some() && place != missed_at {
+                        misses.release();
+                    }
+                    missed_at = place;
                     misses.load(&self.cache).await.map_err(|error| sstable_error(&error))?;
                 }
                 Err(ReadStop::Corrupt(what)) => return Err(ReadError::Corrupt(what)),
@@ -107,6 +120,7 @@ struct Attempt<'a, 's> {
 
 impl<'a> Attempt<'a, '_> {
     fn run(&mut self, progress: &mut Progress, bytes: &mut Vec<u8>) -> Result<Tried, ReadStop> {
+        progress.check_within(|partition| self.sources.versions(partition.token, &partition.key), bytes);
         match &self.command.partitions {
             Partitions::Keys(_) => self.keys(progress, bytes),
             Partitions::Range(range) => self.range(*range, progress, bytes),
@@ -120,10 +134,9 @@ impl<'a> Attempt<'a, '_> {
     fn keys(&mut self, progress: &mut Progress, bytes: &mut Vec<u8>) -> Result<Tried, ReadStop> {
         let Partitions::Keys(keys) = &self.command.partitions else { return Ok(Tried::Page { full: false }) };
         while let Some(key) = keys.get(progress.key_at) {
-            let within = progress.resume.as_ref().filter(|resume| resume.partition == *key);
-            let slices = slices_after(self.command, within, self.table);
+            let slices = progress.slices(self.command, key, self.table);
             let cursors = self.sources.partition(self.view, key.token, &key.key, &slices, self.command.reversed)?;
-            let ended = self.take(cursors, progress, bytes)?;
+            let ended = self.take(key.token, &key.key, cursors, progress, bytes)?;
             progress.key_at += 1;
             let is_last = progress.key_at == keys.len();
             if ended == Ended::Page {
@@ -138,10 +151,14 @@ impl<'a> Attempt<'a, '_> {
     }
 
     fn range(&mut self, range: TokenRange, progress: &mut Progress, bytes: &mut Vec<u8>) -> Result<Tried, ReadStop> {
-        let begun = progress.resume.clone();
-        let rest = slices_after(self.command, begun.as_ref(), self.table);
+        let begun = match (&progress.within, &progress.resume) {
+            (Some(within), _) => Some((within.partition.clone(), false)),
+            (None, Some(resume)) => Some((resume.partition.clone(), resume.after.is_none())),
+            (None, None) => None,
+        };
+        let rest = begun.as_ref().map(|(partition, _)| progress.slices(self.command, partition, self.table));
         let (token, key, behind) = match &begun {
-            Some(resume) => (resume.partition.token, resume.partition.key.as_slice(), resume.after.is_none()),
+            Some((partition, behind)) => (partition.token, partition.key.as_slice(), *behind),
             None => match range.start_exclusive {
                 Some(Token(i64::MAX)) => return Ok(Tried::Page { full: false }),
                 Some(Token(start)) => (Token(start + 1), &[][..], false),
@@ -153,12 +170,10 @@ impl<'a> Attempt<'a, '_> {
             if range.end_inclusive.is_some_and(|end| token > end) {
                 break;
             }
-            let resumed = begun.as_ref().is_some_and(|begun| {
-                begun.after.is_some() && begun.partition.token == token && begun.partition.key == key
-            });
-            let slices: &[_] = if resumed { &rest } else { &self.command.slices };
+            let is_begun = begun.as_ref().is_some_and(|(begun, _)| begun.token == token && begun.key == key);
+            let slices = rest.as_deref().filter(|_| is_begun).unwrap_or(&self.command.slices);
             let cursors = scan.partition(token, key, slices, self.command.reversed)?;
-            if self.take(cursors, progress, bytes)? == Ended::Page {
+            if self.take(token, key, cursors, progress, bytes)? == Ended::Page {
                 return Ok(Tried::Page { full: true });
             }
             scan.advance(token, key)?;
@@ -169,20 +184,25 @@ impl<'a> Attempt<'a, '_> {
         Ok(Tried::Page { full: false })
     }
 
-    /// Takes one partition, or goes back to where it began.
-    fn take(&self, cursors: Cursors<'_>, progress: &mut Progress, bytes: &mut Vec<u8>) -> Result<Ended, ReadStop> {
+    /// Takes one partition, or as much of it as can be taken now.
+    fn take(
+        &self,
+        token: Token,
+        key: &[u8],
+        cursors: Cursors<'_>,
+        progress: &mut Progress,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Ended, ReadStop> {
         if cursors.is_empty() {
+            progress.within = None;
             return Ok(Ended::Partition);
         }
-        let (len_before, before) = (bytes.len(), progress.clone());
-        let merge = Merge::new(self.table.clustering_order(), self.command.reversed, cursors);
+        let may_be_cut = progress.restarts < RESTARTS_MAX;
+        let versions = may_be_cut.then(|| self.sources.versions(token, key));
+        let places = if may_be_cut { self.shard.config.read_turn_places } else { usize::MAX };
+        let merge = Merge::new(self.table.clustering_order(), self.command.reversed, cursors).with_turn(places);
         let mut rows = LiveRows::new(merge, self.command.now_s).without(self.dropped.cloned());
-        let taken = take_partition(&mut rows, self.table, self.command, progress, &mut PageWriter::new(bytes));
-        if taken.is_err() {
-            bytes.truncate(len_before);
-            *progress = before;
-        }
-        taken
+        take_partition(&mut rows, self.table, self.command, progress, bytes, versions)
     }
 }
 
@@ -195,4 +215,168 @@ fn dropped_columns(table: &Table) -> Option<Rc<[ColumnId]>> {
 
 fn sstable_error(error: &crate::sstable::SSTableError) -> ReadError {
     if error.is_corrupt() { ReadError::Corrupt(error.to_string()) } else { ReadError::Io(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use crate::commitlog::SyncMode;
+    use crate::io::sim::{Faults, Simulation};
+    use crate::io::{Io, TaskClass};
+    use crate::mutation::page::{PageItem, PageView};
+    use crate::mutation::read::{PartitionKey, Partitions, ReadCommand};
+    use crate::schema::partitioner;
+    use crate::shard::tests::{command, config, delete_row, log, put, put_value, schema, start_with, write};
+    use crate::shard::{Shard, ShardConfig};
+
+    /// A shard whose reads take so few places in a turn.
+    async fn shard(io: Io, read_turn_places: usize) -> Rc<Shard> {
+        let config = ShardConfig { read_turn_places, compact: false, cache_bytes_max: 64 << 10, ..config() };
+        start_with(io, config, log(SyncMode::Batch), &schema()).await
+    }
+
+    /// Partition 1, by its key or by a scan, forward or backward.
+    fn commands(page_rows: u64) -> Vec<ReadCommand> {
+        let key = 1i32.to_be_bytes().to_vec();
+        let keys = Partitions::Keys(vec![PartitionKey { token: partitioner::token_of(&key), key }]);
+        let all = command(page_rows);
+        let mut commands = vec![all.clone(), ReadCommand { partitions: keys, ..all }];
+        commands.extend(commands.clone().into_iter().map(|command| ReadCommand { reversed: true, ..command }));
+        commands
+    }
+
+    /// The pages of a read, each with its (clustering key, first bytes of the value).
+    async fn pages(shard: &Shard, mut command: ReadCommand) -> Vec<Vec<(i32, i32)>> {
+        let int = |bytes: &[u8]| i32::from_be_bytes(bytes[..4].try_into().expect("an int"));
+        let mut pages = Vec::new();
+        loop {
+            let page = shard.read(&command, u64::MAX).await.expect("a page");
+            let rows = PageView::new(&page.bytes).filter_map(|item| match item.expect("whole") {
+                PageItem::Row(row) => Some((row.clustering.to_vec(), int(row.cells[0].value))),
+                _ => None,
+            });
+            pages.push(rows.map(|(key, v)| (int(&key[key.len() - 4..]), v)).collect());
+            match page.resume {
+                Some(resume) => command.resume = Some(resume),
+                None => return pages,
+            }
+        }
+    }
+
+    /// Counts the turns of others.
+    fn ticker(io: &Io) -> (Rc<Cell<u64>>, Rc<Cell<bool>>) {
+        let (ticks, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let (counted, ends, clock) = (ticks.clone(), is_over.clone(), io.clone());
+        io.spawn(TaskClass::Foreground, async move {
+            while !ends.get() {
+                counted.set(counted.get() + 1);
+                clock.yield_now().await;
+            }
+        });
+        (ticks, is_over)
+    }
+
+    /// Deleted rows without end, in memory and on disk, and a few that live: others have turns meanwhile, and the answer
+    /// is the same at every page size, in both directions.
+    #[test]
+    fn a_flood_of_tombstones_gives_way() {
+        const ROWS: i32 = 6_000;
+        let sim = Simulation::new(3, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let shard = shard(io.clone(), 64).await;
+            let mut want = Vec::new();
+            for c in 0..ROWS {
+                let lives = c % 1_000 == 999;
+                write(&shard, vec![if lives { put(1, c, c) } else { delete_row(1, c, i64::MAX / 2) }]).await;
+                want.extend(lives.then_some((c, c)));
+                if c == ROWS / 2 {
+                    shard.flush(None).await.expect("flushed");
+                }
+            }
+            for page_rows in [1, 2, 100] {
+                for command in commands(page_rows) {
+                    let (ticks, is_over) = ticker(&io);
+                    let reversed = command.reversed;
+                    let mut rows = pages(&shard, command).await.concat();
+                    is_over.set(true);
+                    if reversed {
+                        rows.reverse();
+                    }
+                    assert_eq!(rows, want);
+                    assert!(ticks.get() >= u64::try_from(ROWS).expect("small") / 64, "{} turns", ticks.get());
+                }
+            }
+        })
+        .expect("no fault");
+    }
+
+    /// A mutation of two rows far apart is seen whole or not at all, though a read has many turns between them.
+    #[test]
+    fn a_partition_that_changes_between_turns_is_read_as_it_was_at_one_moment() {
+        const ROWS: i32 = 100;
+        for seed in 0..4 {
+            let sim = Simulation::new(seed, Faults::NONE);
+            sim.run_on_node(|io| async move {
+                let shard = shard(io.clone(), 16).await;
+                for c in 0..ROWS {
+                    write(&shard, vec![put(1, c, 0)]).await;
+                }
+                let (writer, is_over) = (shard.clone(), Rc::new(Cell::new(false)));
+                let (ends, clock) = (is_over.clone(), io.clone());
+                io.spawn(TaskClass::Foreground, async move {
+                    let mut v = 0;
+                    while !ends.get() {
+                        v += 1;
+                        write(&writer, vec![put(1, 0, v), put(1, ROWS - 1, v)]).await;
+                        if v % 50 == 0 {
+                            writer.flush(None).await.expect("flushed");
+                        }
+                        clock.yield_now().await;
+                    }
+                });
+                let mut seen = Vec::new();
+                while seen.last().is_none_or(|last| *last < 30) {
+                    for command in commands(1_000) {
+                        let mut rows = pages(&shard, command.clone()).await.concat();
+                        if command.reversed {
+                            rows.reverse();
+                        }
+                        assert_eq!(rows.len(), usize::try_from(ROWS).expect("small"));
+                        assert_eq!(rows[0].1, rows[rows.len() - 1].1, "seed {seed}");
+                        seen.push(rows[0].1);
+                    }
+                }
+                is_over.set(true);
+                assert!(seen.is_sorted());
+            })
+            .expect("no fault");
+        }
+    }
+
+    /// What is not in memory is loaded once, however long the partition: twice the rows ask for twice the blocks.
+    #[test]
+    fn a_long_partition_that_is_not_cached_costs_what_it_holds() {
+        let asked = |rows: i32| {
+            let sim = Simulation::new(5, Faults::NONE);
+            sim.run_on_node(move |io| async move {
+                let shard = shard(io.clone(), 2_048).await;
+                for c in 0..rows {
+                    // Hardly to be compressed.
+                    let mut value = c.to_be_bytes().to_vec();
+                    value.extend((0..60).flat_map(|_| io.random_u64().to_be_bytes()));
+                    write(&shard, vec![put_value(1, c, &value)]).await;
+                }
+                shard.flush(None).await.expect("flushed");
+                let found = pages(&shard, commands(u64::MAX).swap_remove(1)).await.concat();
+                assert_eq!(found.len(), usize::try_from(rows).expect("small"));
+                let stats = shard.cache.stats();
+                stats.hits + stats.misses
+            })
+            .expect("no fault")
+        };
+        let (once, twice) = (asked(1_500), asked(3_000));
+        assert!(once > 50 && twice < 3 * once, "{once} and {twice} blocks were asked for");
+    }
 }

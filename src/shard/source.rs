@@ -6,7 +6,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use crate::base::ids::Token;
-use crate::memtable::{Memtable, MemtableCursor, PartitionBound};
+use crate::memtable::{Memtable, MemtableCursor, PartitionBound, Version};
 use crate::mutation::read::Slice;
 use crate::mutation::{Fragment, PartitionCursor, PartitionStart, ReadStop};
 use crate::shard::tables::{SstableSet, TableStore};
@@ -41,6 +41,9 @@ impl<'a> PartitionCursor<'a> for SourceCursor<'a> {
     }
 }
 
+/// What of a partition is in memory: equal as long as nothing is written to it, and no flush of it ends.
+pub type Versions = SmallVec<[Version; 2]>;
+
 /// The cursors of one partition.
 pub type Cursors<'a> = SmallVec<[SourceCursor<'a>; 4]>;
 
@@ -52,6 +55,10 @@ impl<'s> Sources<'s> {
 
     fn memtables(&self) -> impl Iterator<Item = &Memtable> {
         std::iter::once(&*self.active).chain(self.flushing.iter().map(|memtable| &**memtable))
+    }
+
+    pub fn versions(&self, token: Token, key: &[u8]) -> Versions {
+        self.memtables().filter_map(|memtable| memtable.version(token, key)).collect()
     }
 
     /// One partition's cursors, from every source that has it.

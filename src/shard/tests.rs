@@ -45,6 +45,7 @@ pub(super) fn config() -> ShardConfig {
         layout: 1,
         memtable_bytes_max: 64 << 20,
         cache_bytes_max: 1 << 20,
+        read_turn_places: READ_TURN_PLACES,
         disk_reserve_bytes: 0,
         mutation_bytes_max: 1 << 15,
         auto_snapshot: true,
@@ -118,6 +119,14 @@ pub(super) fn put_value(k: i32, c: i32, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+pub(super) fn delete_row(k: i32, c: i32, now_s: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MutationBuilder::begin(&mut bytes, TABLE, 1, &k.to_be_bytes())
+        .row(&clustering_key(c))
+        .row_deletion(Stamp::Base(0), now_s);
+    bytes
+}
+
 fn delete(k: i32, now_s: i64) -> Vec<u8> {
     let mut bytes = Vec::new();
     MutationBuilder::begin(&mut bytes, TABLE, 1, &k.to_be_bytes()).partition_deletion(Stamp::Base(0), now_s);
@@ -131,7 +140,7 @@ pub(super) async fn write(shard: &Shard, mutations: Vec<Vec<u8>>) {
     shard.acknowledged(applied).await.expect("acknowledged");
 }
 
-fn command(page_rows: u64) -> ReadCommand {
+pub(super) fn command(page_rows: u64) -> ReadCommand {
     ReadCommand {
         table: TABLE,
         now_s: 0,

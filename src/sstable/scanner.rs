@@ -198,6 +198,6 @@ impl Scanner {
 pub(crate) fn to_error(stop: ReadStop) -> SSTableError {
     match stop {
         ReadStop::Corrupt(what) => SSTableError::Damaged(what),
-        ReadStop::Miss => SSTableError::Damaged("a block that was in memory is not".into()),
+        ReadStop::Miss | ReadStop::Turn => SSTableError::Damaged("a block that was in memory is not".into()),
     }
 }

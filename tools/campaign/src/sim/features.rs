@@ -3,6 +3,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use helenus::shard::READ_TURN_PLACES;
+
 use super::model::{Op, STATIC};
 use super::stream;
 use crate::dice::Dice;
@@ -24,6 +26,8 @@ pub struct Features {
     pub unlogged: bool,
     /// Memory for memtables that a seed's rows fill; each row has a longer value beside its number.
     pub memtable_bytes: Option<u64>,
+    /// Reads give way to other work after every few rows of a partition.
+    pub short_turns: bool,
 }
 
 impl Features {
@@ -31,7 +35,8 @@ impl Features {
         let mut dice = stream(seed).part(PART);
         let [statics, ttls, unlogged] = [(); 3].map(|()| dice.one_in(2));
         let memtable_bytes = dice.one_in(4).then(|| *dice.pick(&[1 << 20, 3 << 20, 6 << 20]));
-        Features { statics, ttls, unlogged, memtable_bytes }
+        let short_turns = dice.one_in(2);
+        Features { statics, ttls, unlogged, memtable_bytes, short_turns }
     }
 
     /// What `op` becomes. `now_s` is when it is made.
@@ -63,6 +68,11 @@ impl Features {
     /// Few rows, written again and again, are what an evacuation is for.
     fn narrow(&self, c: i32) -> i32 {
         if self.memtable_bytes.is_some() { c % NARROW_CLUSTERINGS } else { c }
+    }
+
+    /// Rows of a partition that a read takes in a turn.
+    pub fn read_turn_places(&self) -> usize {
+        if self.short_turns { 2 } else { READ_TURN_PLACES }
     }
 
     /// How many times as long the operator waits: what is to fill memory must not be flushed before.
@@ -104,7 +114,9 @@ mod tests {
         let all: Vec<Features> = (0..200).map(Features::of).collect();
         assert_eq!(all, (0..200).map(Features::of).collect::<Vec<_>>());
         assert!(all.contains(&Features::default()));
-        assert!(all.iter().any(|features| features.statics && features.ttls && features.unlogged));
+        assert!(
+            all.iter().any(|features| features.statics && features.ttls && features.unlogged && features.short_turns)
+        );
         assert!(all.iter().filter(|features| features.memtable_bytes.is_some()).count() > 20);
     }
 }

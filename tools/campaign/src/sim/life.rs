@@ -121,6 +121,7 @@ pub fn config(mode: SyncMode, segment_bytes: u32, features: Features, planted: P
     let log = LogConfig { segment_bytes, total_bytes, mode, planted, ..LogConfig::default() };
     NodeConfig {
         memtable_bytes: features.memtable_bytes.unwrap_or(MEMTABLE_BYTES),
+        read_turn_places: features.read_turn_places(),
         planted,
         ..NodeConfig::simulated(log, Duration::from_secs(30))
     }
