@@ -41,9 +41,11 @@ impl Router {
     pub async fn run(self: Rc<Self>, early: Vec<(ShardId, Message)>) {
         let mut received = early;
         let mut in_flight = FuturesUnordered::new();
+        // Apart from the others, which would wait for a turn of each that is ready.
+        let mut scans = FuturesUnordered::new();
         loop {
             if received.is_empty() {
-                self.receive_or_progress(&mut received, &mut in_flight).await;
+                self.receive_or_progress(&mut received, [&mut in_flight, &mut scans]).await;
             }
             for (from, message) in received.drain(..) {
                 let (asker, request) = match message {
@@ -65,7 +67,9 @@ impl Router {
                     // A step of a start that is over.
                     Message::Boot(_) => continue,
                 };
-                in_flight.push(self.clone().work(Work::Answer { asker, request }));
+                let is_scan = matches!(&request, Request::Read { command, .. } if self.shard.is_scan(command));
+                let kind = if is_scan { &mut scans } else { &mut in_flight };
+                kind.push(self.clone().work(Work::Answer { asker, request }));
             }
             for (shard, number) in self.places.take_given_up() {
                 in_flight.push(self.clone().work(Work::GiveUp { shard, number }));
@@ -77,7 +81,7 @@ impl Router {
     async fn receive_or_progress<F: Future<Output = ()>>(
         &self,
         received: &mut Vec<(ShardId, Message)>,
-        in_flight: &mut FuturesUnordered<F>,
+        mut in_flight: [&mut FuturesUnordered<F>; 2],
     ) {
         let mut receive = std::pin::pin!(self.mesh.recv(received));
         let mut given_up = std::pin::pin!(self.places.given_up());
@@ -86,7 +90,9 @@ impl Router {
             if receive.as_mut().poll(context).is_ready() {
                 done.set(true);
             }
-            while let Poll::Ready(Some(())) = Pin::new(&mut *in_flight).poll_next(context) {}
+            for kind in &mut in_flight {
+                while let Poll::Ready(Some(())) = Pin::new(&mut **kind).poll_next(context) {}
+            }
             if done.get() { Poll::Ready(()) } else { given_up.as_mut().poll(context) }
         })
         .await;

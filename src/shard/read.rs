@@ -48,7 +48,7 @@ impl Shard {
         let store = self.store(command.table).ok_or(ReadError::UnknownTable(command.table))?;
         bump(&store.counts.reads);
         let table = store.table();
-        let is_scan = matches!(command.partitions, Partitions::Range(_)) && !system::is_system(&table.keyspace);
+        let is_scan = self.is_scan(command);
         let mut scan = self.scan_turn(is_scan).await;
         let mut progress = Progress::begin(command);
         let dropped = dropped_columns(&table);
@@ -91,6 +91,13 @@ impl Shard {
                 return Err(ReadError::Timeout);
             }
         }
+    }
+
+    /// Whether a read takes turns with others of its kind: of a range, but for those of the system's tables, which are
+    /// small, and without which no client gets further.
+    pub fn is_scan(&self, command: &ReadCommand) -> bool {
+        matches!(command.partitions, Partitions::Range(_))
+            && self.store(command.table).is_some_and(|store| !system::is_system(&store.table().keyspace))
     }
 
     async fn scan_turn(&self, is_scan: bool) -> Option<Permit> {
