@@ -12,4 +12,6 @@ mod tests;
 
 pub use gate::{KeepAll, PurgeGate, oldest_in};
 pub use run::{Job, Outcome, compact};
-pub use strategy::{Chosen, CompactionOptionError, SizeTiered, all, of_option, pending, size_tiered};
+pub use strategy::{
+    Chosen, CompactionOptionError, MIN_THRESHOLD_MIN, SizeTiered, all, of_option, pending, size_tiered,
+};

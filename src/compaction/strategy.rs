@@ -54,6 +54,9 @@ pub struct Chosen {
     pub note: Option<String>,
 }
 
+/// The least `min_threshold`: fewer files are never merged by themselves.
+pub const MIN_THRESHOLD_MIN: usize = 2;
+
 /// Reads a table's `compaction` option. The other strategies of Cassandra run as size-tiered, and the note says so.
 pub fn of_option(option: &BTreeMap<String, String>) -> Result<Chosen, CompactionOptionError> {
     let class = option.get("class").map_or("SizeTieredCompactionStrategy", String::as_str);
@@ -75,7 +78,7 @@ pub fn of_option(option: &BTreeMap<String, String>) -> Result<Chosen, Compaction
         min_sstable_bytes: value(option, "min_sstable_size", "a number of bytes")?
             .unwrap_or(defaults.min_sstable_bytes),
     };
-    if strategy.min_threshold < 2 || strategy.max_threshold < strategy.min_threshold {
+    if strategy.min_threshold < MIN_THRESHOLD_MIN || strategy.max_threshold < strategy.min_threshold {
         let (min, max) = (strategy.min_threshold, strategy.max_threshold);
         return Err(CompactionOptionError::Thresholds { min, max });
     }

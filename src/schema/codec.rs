@@ -5,6 +5,7 @@
 //! bytes are errors.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 use crate::base::ids::{ColumnId, TableId};
 use crate::base::vint;
@@ -44,13 +45,18 @@ pub fn encode_op(op: &SchemaOp) -> Vec<u8> {
         SchemaOp::DropType { keyspace, name } => {
             out.tag(3).text(keyspace).text(name);
         }
-        SchemaOp::PutTable(table) => {
-            out.tag(4).table(table);
-        }
+        SchemaOp::PutTable(table) => return encode_table(table),
         SchemaOp::DropTable { keyspace, name, id } => {
             out.tag(5).text(keyspace).text(name).bytes(&id.0);
         }
     }
+    out.0
+}
+
+/// `SchemaOp::PutTable` of this table as bytes.
+pub fn encode_table(table: &Table) -> Vec<u8> {
+    let mut out = Writer(vec![VERSION]);
+    out.tag(4).table(table);
     out.0
 }
 
@@ -127,7 +133,7 @@ impl Writer {
     }
 
     fn ty(&mut self, ty: &CqlType) -> &mut Self {
-        if let Some(at) = CqlType::NATIVE.iter().position(|native| native == ty) {
+        if let Some(at) = CqlType::NATIVE.iter().position(|native| discriminant(native) == discriminant(ty)) {
             return self.tag(u8::try_from(at).expect("there are twenty native types"));
         }
         match ty {

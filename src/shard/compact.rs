@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::base::ids::{TableId, TimestampMicros, Token};
-use crate::compaction::{Job, Outcome, PurgeGate, all, compact, of_option, oldest_in, size_tiered};
+use crate::compaction::{Job, MIN_THRESHOLD_MIN, Outcome, PurgeGate, all, compact, of_option, oldest_in, size_tiered};
 use crate::shard::flush::sstable_error;
 use crate::shard::manifest::{LiveSstable, TokenSpan};
 use crate::shard::report::add;
@@ -71,6 +71,9 @@ impl Shard {
         }
         self.chosen(None).into_iter().find_map(|store| {
             if store.compaction_turn.available() == 0 {
+                return None;
+            }
+            if store.sstables().len() < MIN_THRESHOLD_MIN {
                 return None;
             }
             let infos: Vec<SSTableInfo> = store.sstables().iter().map(|reader| reader.info().clone()).collect();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::base::ids::{LogPosition, TableId, TimestampMicros, Token};
 use crate::base::local::Semaphore;
 use crate::memtable::{Memtable, SlabPool};
-use crate::schema::{SchemaOp, Table, codec};
+use crate::schema::{Table, codec};
 use crate::shard::flush::Frozen;
 use crate::sstable::Reader;
 
@@ -15,8 +15,8 @@ pub type SstableSet = Rc<[Rc<Reader>]>;
 
 pub struct TableStore {
     table: RefCell<Rc<Table>>,
-    /// The definition as the log's segments carry it.
-    encoded: RefCell<Rc<[u8]>>,
+    /// The definition as the log's segments carry it, once one has asked for it: most system tables are never written.
+    encoded: RefCell<Option<Rc<[u8]>>>,
     pub(super) pool: Rc<SlabPool>,
     pub(super) active: RefCell<Memtable>,
     /// Oldest first.
@@ -50,7 +50,7 @@ impl TableStore {
     pub fn new(table: Rc<Table>, pool: Rc<SlabPool>, sstables: Vec<Rc<Reader>>, flushed_to: LogPosition) -> Rc<Self> {
         Rc::new(TableStore {
             active: RefCell::new(Memtable::new(table.clone(), pool.clone())),
-            encoded: RefCell::new(encode(&table)),
+            encoded: RefCell::default(),
             table: RefCell::new(table),
             pool,
             flushing: RefCell::new(Vec::new()),
@@ -74,13 +74,13 @@ impl TableStore {
     /// The table's definition is another; its key and clustering stay.
     pub fn set_table(&self, table: Rc<Table>) {
         self.active.borrow_mut().set_table(table.clone());
-        *self.encoded.borrow_mut() = encode(&table);
+        *self.encoded.borrow_mut() = None;
         *self.table.borrow_mut() = table;
     }
 
     /// The definition as the log's segments carry it.
     pub fn encoded(&self) -> Rc<[u8]> {
-        self.encoded.borrow().clone()
+        self.encoded.borrow_mut().get_or_insert_with(|| codec::encode_table(&self.table()).into()).clone()
     }
 
     pub fn sstables(&self) -> SstableSet {
@@ -112,8 +112,4 @@ impl TableStore {
         let active = of(&self.active.borrow());
         self.flushing.borrow().iter().map(|frozen| of(&frozen.memtable)).fold(active, TimestampMicros::min)
     }
-}
-
-fn encode(table: &Table) -> Rc<[u8]> {
-    codec::encode_op(&SchemaOp::PutTable(Box::new(table.clone()))).into()
 }

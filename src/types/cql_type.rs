@@ -103,7 +103,7 @@ impl CqlType {
         if name == "varchar" {
             return Some(CqlType::Text);
         }
-        CqlType::NATIVE.into_iter().find(|ty| ty.native_name() == Some(name))
+        CqlType::NATIVE.iter().find(|ty| ty.native_name() == Some(name)).cloned()
     }
 
     /// The CQL name of a scalar type.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use md5::{Digest, Md5};
 
 use crate::plan::system_rows::writer::{Row, Writer};
-use crate::schema::codec::encode_op;
+use crate::schema::codec::{encode_op, encode_table};
 use crate::schema::stored::{ROWS_KIND, StoredRow};
 use crate::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Schema, SchemaOp, Table, system};
 use crate::types::collection::pack_map;
@@ -54,15 +54,15 @@ pub fn system_rows_mark_row(writer: &mut Writer<'_>, mark: [u8; 16]) {
 }
 
 fn add_definitions<'s>(digest: &mut Md5, keyspaces: impl Iterator<Item = &'s Keyspace>) {
-    let mut add = |op: &SchemaOp| digest.update(encode_op(op));
+    let mut add = |definition: Vec<u8>| digest.update(definition);
     for keyspace in keyspaces {
-        add(&SchemaOp::PutKeyspace {
+        add(encode_op(&SchemaOp::PutKeyspace {
             name: keyspace.name.clone(),
             durable_writes: keyspace.durable_writes,
             replication: keyspace.replication.clone(),
-        });
-        keyspace.types.values().for_each(|udt| add(&SchemaOp::PutType(udt.clone())));
-        keyspace.tables.values().for_each(|table| add(&SchemaOp::PutTable(Box::new((**table).clone()))));
+        }));
+        keyspace.types.values().for_each(|udt| add(encode_op(&SchemaOp::PutType(udt.clone()))));
+        keyspace.tables.values().for_each(|table| add(encode_table(table)));
     }
 }
 
