@@ -94,7 +94,7 @@ impl Router {
             .collect();
         let rooms: Vec<PartRoom<'_>> = parts.iter().map(|_| room.part()).collect();
         let asked =
-            parts.iter().zip(&rooms).map(|((owner, part), room)| self.read_from(*owner, part, deadline_ns, Some(room)));
+            parts.iter().zip(&rooms).map(|((owner, part), room)| self.read_from(*owner, part, deadline_ns, room));
         let pages = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut places: HashMap<&[u8], usize> = HashMap::with_hasher(hasher());
         places.extend(keys.iter().enumerate().map(|(at, key)| (key.key.as_slice(), at)));

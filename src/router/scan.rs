@@ -11,6 +11,7 @@ use crate::mutation::read::{Limits, PartitionKey, ReadCommand, ReadPage, Resume}
 use crate::mutation::{ReadStop, Row};
 use crate::protocol::CqlError;
 use crate::router::Router;
+use crate::router::read::Given;
 
 /// One partition of one shard's page.
 struct Part<'a> {
@@ -21,18 +22,31 @@ struct Part<'a> {
 }
 
 impl Router {
+    /// One page of all shards. `None`: the parts of some are larger than their `sizes`, which are now what those have.
     pub(super) async fn scan_all(
         self: &Rc<Self>,
         command: &ReadCommand,
         part_bytes: usize,
+        sizes: &mut [usize],
         deadline_ns: u64,
-    ) -> Result<ReadPage, CqlError> {
+    ) -> Result<Option<ReadPage>, CqlError> {
         let mut part = command.clone();
         part.limits.page_bytes = part.limits.page_bytes.min(part_bytes);
-        let asked = self.shards().map(|shard| self.read_from(shard, &part, deadline_ns, None));
-        let pages = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let asked =
+            self.shards().zip(sizes.iter()).map(|(shard, size)| self.read_at_most(shard, &part, *size, deadline_ns));
+        let given = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut pages = Vec::with_capacity(given.len());
+        for (given, size) in given.into_iter().zip(sizes) {
+            match given {
+                Given::Page(page) => pages.push(page),
+                Given::TooLarge { bytes } => *size = bytes,
+            }
+        }
+        if pages.len() < usize::from(self.sharding.shards) {
+            return Ok(None);
+        }
         let wanted = Wanted { limits: command.limits, distinct: command.distinct, resume: command.resume.as_ref() };
-        merge_pages(&pages, &wanted, |token, key| (token, key))
+        merge_pages(&pages, &wanted, |token, key| (token, key)).map(Some)
     }
 }
 

@@ -140,7 +140,7 @@ pub(super) async fn write(shard: &Shard, mutations: Vec<Vec<u8>>) {
     shard.acknowledged(applied).await.expect("acknowledged");
 }
 
-pub(super) fn command(page_rows: u64) -> ReadCommand {
+pub(crate) fn command(page_rows: u64) -> ReadCommand {
     ReadCommand {
         table: TABLE,
         now_s: 0,
