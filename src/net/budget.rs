@@ -70,6 +70,12 @@ impl Budget {
         self.whole.as_ref().map_or(Ok(()), |whole| whole.check(before, after))
     }
 
+    /// Whether no more than half is held when one holder has gone from `before` to `after` bytes.
+    fn is_ample(&self, before: usize, after: usize) -> bool {
+        self.held_bytes.get() - before + after <= self.bytes_max / 2
+            && self.whole.as_ref().is_none_or(|whole| whole.is_ample(before, after))
+    }
+
     fn change(&self, before: usize, after: usize) {
         let held = self.held_bytes.get() - before + after;
         self.held_bytes.set(held);
@@ -100,6 +106,15 @@ impl Held {
         }
         self.set(bytes);
         Ok(())
+    }
+
+    /// Holds `bytes` from now on if at least half of the budget is free then.
+    pub fn resize_if_ample(&mut self, bytes: usize) -> bool {
+        let is_ample = self.budget.is_ample(self.bytes, bytes);
+        if is_ample {
+            self.set(bytes);
+        }
+        is_ample
     }
 
     /// Holds `bytes` from now on, whatever the limit: they are there already.
