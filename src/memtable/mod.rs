@@ -161,6 +161,11 @@ impl Memtable {
         self.partitions.find(&self.arena, token, key).is_some()
     }
 
+    /// Its number among those of its pool: no two have the same.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// What of the partition is here; `None` where no mutation of it was applied. What an evacuation moves here keeps the
     /// version that it has where it came from.
     pub fn version(&self, token: Token, key: &[u8]) -> Option<Version> {

@@ -23,7 +23,9 @@ pub fn write_error(error: WriteError) -> CqlError {
 pub fn read_error(error: ReadError) -> CqlError {
     match error {
         ReadError::UnknownTable(_) => CqlError::invalid("unconfigured table"),
-        ReadError::Corrupt(_) | ReadError::Io(_) => CqlError::server_error(error.to_string()),
+        ReadError::Corrupt(_) | ReadError::Io(_) | ReadError::Unsteady { .. } => {
+            CqlError::server_error(error.to_string())
+        }
         ReadError::Timeout => read_timeout(),
     }
 }

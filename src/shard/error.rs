@@ -40,6 +40,11 @@ pub enum ReadError {
     Io(String),
     #[error("the read took longer than its deadline")]
     Timeout,
+    #[error(
+        "a partition is written to faster than its {places} rows and tombstones can be read as of one moment: read less of it \
+         at a time, by clustering columns or in smaller pages"
+    )]
+    Unsteady { places: usize },
 }
 
 /// Why a flush, a compaction, a snapshot or an opening did not finish. What was there before is still there.

@@ -69,7 +69,8 @@ pub struct ShardConfig {
     pub layout: u64,
     pub memtable_bytes_max: u64,
     pub cache_bytes_max: usize,
-    /// Rows, deleted ones too, and ends of deleted ranges that a read takes of one partition before others have a turn.
+    /// Rows, deleted ones too, and ends of deleted ranges that a read takes of one partition before others have a turn; at
+    /// least two, as a turn may begin with the deleted range that it is within.
     pub read_turn_places: usize,
     /// Writes stop when the device has less left.
     pub disk_reserve_bytes: u64,

@@ -24,6 +24,7 @@ use crate::sstable::{BlockCache, Reader};
 impl Shard {
     /// A shard over its manifest, with no table opened and no log.
     pub async fn open(io: Io, config: ShardConfig, stream: StreamId) -> Result<Rc<Shard>, ShardError> {
+        assert!(config.read_turn_places >= 2, "a turn goes on past the deleted range that it begins within");
         let manifest = Manifest::load(&io, &config.data_dir, config.layout, io.shard_id()).await?;
         let clock = TimestampClock::default();
         clock.observe(manifest.timestamp_high_water);

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::ids::Token;
 use crate::mutation::live::LiveRows;
 use crate::mutation::merge::Merge;
 use crate::mutation::page::{Mark, PageWriter};
@@ -57,12 +58,36 @@ impl Progress {
         Progress { rows: 0, resume: command.resume.clone(), key_at, within: None, restarts: 0 }
     }
 
+    /// Where the next try begins: another one once anything has been taken or passed over.
+    pub fn place(&self) -> (usize, Option<Resume>, Option<OwnedPosition>) {
+        (self.key_at, self.resume.clone(), self.within.as_ref().map(|within| within.place.clone()))
+    }
+
     /// Goes on within the partition that was cut in two; where that has changed since, from its beginning.
     pub fn check_within(&mut self, versions: impl FnOnce(&PartitionKey) -> Versions, bytes: &mut Vec<u8>) {
-        if let Some(within) = self.within.take_if(|within| versions(&within.partition) != within.versions) {
-            bytes.truncate(within.bytes_before);
-            *self = Progress { restarts: self.restarts + 1, ..within.before };
+        let is_changed = |within: &Within| versions(&within.partition) != within.versions;
+        if self.within.as_deref().is_some_and(is_changed) {
+            let restarts = self.restarts + 1;
+            self.back_to_before(bytes);
+            self.restarts = restarts;
         }
+    }
+
+    /// The walk has come to this partition, or to its end. One that was cut in two and is not there any more was deleted:
+    /// nothing of it stays.
+    pub fn come_to(&mut self, partition: Option<(Token, &[u8])>, bytes: &mut Vec<u8>) {
+        let is_gone = |within: &Within| partition != Some((within.partition.token, within.partition.key.as_slice()));
+        if self.within.as_deref().is_some_and(is_gone) {
+            self.back_to_before(bytes);
+        }
+    }
+
+    fn back_to_before(&mut self, bytes: &mut Vec<u8>) {
+        let Some(within) = self.within.take() else { return };
+        assert!(within.bytes_before <= bytes.len(), "what stood before a partition stands there still");
+        bytes.truncate(within.bytes_before);
+        *self = within.before;
+        self.restarts = 0;
     }
 
     /// The slices of `command` that are still to be looked at in the partition where the page stands.
@@ -112,7 +137,7 @@ fn slices_from<'c>(command: &'c ReadCommand, place: &OwnedPosition, table: &Tabl
 }
 
 /// Appends what `rows` has for the page, until the partition or the page ends. Where the walk stops before that, what was
-/// taken stays, with the place in `progress.within`, if `versions` are given and there is a place; else the page is as it
+/// taken stays, with the place in `progress.within`, if `versions` gives any and there is a place; else the page is as it
 /// was before the partition.
 pub fn take_partition<'a, C: PartitionCursor<'a>>(
     rows: &mut LiveRows<Merge<'a, '_, C>>,
@@ -120,12 +145,15 @@ pub fn take_partition<'a, C: PartitionCursor<'a>>(
     command: &ReadCommand,
     progress: &mut Progress,
     bytes: &mut Vec<u8>,
-    versions: Option<Versions>,
+    versions: impl FnOnce() -> Option<Versions>,
 ) -> Result<Ended, ReadStop> {
     let start = rows.start()?;
     let key = PartitionKey { token: start.token, key: start.key.to_vec() };
     let (state, before, bytes_before, mut out) = match progress.within.take().map(|within| *within) {
-        Some(within) => (within.part, within.before, within.bytes_before, PageWriter::resume(bytes, within.mark)),
+        Some(within) => {
+            assert_eq!(within.partition, key, "the rest of a partition is its own");
+            (within.part, within.before, within.bytes_before, PageWriter::resume(bytes, within.mark))
+        }
         None => (PartState::begin(progress, &key), progress.clone(), bytes.len(), PageWriter::new(bytes)),
     };
     let mut part = Part { table, command, start, key, state };
@@ -138,7 +166,7 @@ pub fn take_partition<'a, C: PartitionCursor<'a>>(
         progress.restarts = 0;
         return taken;
     };
-    match (versions, rows.cursor().place()) {
+    match (versions(), rows.cursor().place()) {
         (Some(versions), Some(place)) if !matches!(stop, ReadStop::Corrupt(_)) => {
             let (partition, part, place, mark) = (part.key, part.state, OwnedPosition::of(place), out.mark());
             progress.within = Some(Box::new(Within { partition, place, versions, part, mark, before, bytes_before }));

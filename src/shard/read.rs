@@ -3,7 +3,7 @@
 //! A try borrows memtables and cached blocks and never waits. It ends when its turn is over, between two partitions or
 //! within a long one, and where a block is missing, which is then loaded and held. The next try goes on from there against
 //! the table as it then is. A partition's mutation is seen whole or not at all: where the partition has changed meanwhile,
-//! it is begun anew, and after some times of that it is read in one turn.
+//! it is begun anew, and after some times of that it is read in one turn, or refused where that would be too long.
 
 use std::rc::Rc;
 
@@ -31,8 +31,11 @@ pub(super) const SCANS_AT_ONCE: u64 = 4;
 /// After so many rows, deleted ones too, and ends of deleted ranges it does within a partition: a few hundred microseconds.
 pub const READ_TURN_PLACES: usize = 2_048;
 
-/// A partition that changes between turns is begun anew so often; then it is read in one turn, however long.
-const RESTARTS_MAX: u32 = 8;
+/// A partition that changes between turns is begun anew so often; then it is read in one turn.
+const RESTARTS_MAX: u32 = 2;
+
+/// How many times as much as in any other may be read in such a turn, some tens of milliseconds: beyond it the read fails.
+const UNCUT_TURNS_MAX: usize = 64;
 
 /// How a try ended.
 enum Tried {
@@ -55,12 +58,12 @@ impl Shard {
         let mut bytes = Vec::new();
         let mut misses = Misses::new();
         let mut missed_at = None;
+        let mut turn_ends_ns = self.io.now_ns() + TURN_NS;
         loop {
             let tried = {
                 let pins = Pins::new();
                 let sources = Sources::of(&store, store.sstables());
                 let view = View { cache: &self.cache, pins: &pins, misses: &misses };
-                let turn_ends_ns = self.io.now_ns() + TURN_NS;
                 let (dropped, sources) = (dropped.as_ref(), &sources);
                 let mut attempt = Attempt { shard: self, table: &table, dropped, command, sources, view, turn_ends_ns };
                 attempt.run(&mut progress, &mut bytes)
@@ -70,22 +73,29 @@ impl Shard {
                     let resume = if full { progress.resume } else { None };
                     return Ok(ReadPage { bytes, rows: progress.rows, resume });
                 }
+                Err(ReadStop::Turn) if progress.within.is_none() => {
+                    return Err(ReadError::Unsteady { places: self.config.read_turn_places * UNCUT_TURNS_MAX });
+                }
                 Ok(Tried::Turn) | Err(ReadStop::Turn) => {
                     misses.release();
-                    drop(scan.take());
-                    self.io.yield_now().await;
-                    scan = self.scan_turn(is_scan).await;
+                    turn_ends_ns = 0;
                 }
                 Err(ReadStop::Miss) => {
-                    // What was loaded for an earlier place of a long partition is not needed any more.
-                    let place = progress.within.as_ref().map(|within| within.place.clone());
-                    if place.is_some() && place != missed_at {
+                    // What was loaded for an earlier place is not needed any more.
+                    let place = Some(progress.place());
+                    if place != missed_at {
                         misses.release();
                     }
                     missed_at = place;
                     misses.load(&self.cache).await.map_err(|error| sstable_error(&error))?;
                 }
                 Err(ReadStop::Corrupt(what)) => return Err(ReadError::Corrupt(what)),
+            }
+            if self.io.now_ns() > turn_ends_ns {
+                drop(scan.take());
+                self.io.yield_now().await;
+                scan = self.scan_turn(is_scan).await;
+                turn_ends_ns = self.io.now_ns() + TURN_NS;
             }
             if self.io.now_ns() > deadline_ns {
                 return Err(ReadError::Timeout);
@@ -143,6 +153,9 @@ impl<'a> Attempt<'a, '_> {
         while let Some(key) = keys.get(progress.key_at) {
             let slices = progress.slices(self.command, key, self.table);
             let cursors = self.sources.partition(self.view, key.token, &key.key, &slices, self.command.reversed)?;
+            if cursors.is_empty() {
+                progress.come_to(None, bytes);
+            }
             let ended = self.take(key.token, &key.key, cursors, progress, bytes)?;
             progress.key_at += 1;
             let is_last = progress.key_at == keys.len();
@@ -173,7 +186,10 @@ impl<'a> Attempt<'a, '_> {
             },
         };
         let mut scan = self.sources.scan(self.view, token, key, behind);
-        while let Some((token, key)) = scan.peek()? {
+        loop {
+            let next = scan.peek()?;
+            progress.come_to(next, bytes);
+            let Some((token, key)) = next else { break };
             if range.end_inclusive.is_some_and(|end| token > end) {
                 break;
             }
@@ -201,12 +217,12 @@ impl<'a> Attempt<'a, '_> {
         bytes: &mut Vec<u8>,
     ) -> Result<Ended, ReadStop> {
         if cursors.is_empty() {
-            progress.within = None;
             return Ok(Ended::Partition);
         }
         let may_be_cut = progress.restarts < RESTARTS_MAX;
-        let versions = may_be_cut.then(|| self.sources.versions(token, key));
-        let places = if may_be_cut { self.shard.config.read_turn_places } else { usize::MAX };
+        let versions = || may_be_cut.then(|| self.sources.versions(token, key));
+        let turn = self.shard.config.read_turn_places;
+        let places = if may_be_cut { turn } else { turn * UNCUT_TURNS_MAX };
         let merge = Merge::new(self.table.clustering_order(), self.command.reversed, cursors).with_turn(places);
         let mut rows = LiveRows::new(merge, self.command.now_s).without(self.dropped.cloned());
         take_partition(&mut rows, self.table, self.command, progress, bytes, versions)
@@ -233,10 +249,12 @@ mod tests {
     use crate::io::sim::{Faults, Simulation};
     use crate::io::{Io, TaskClass};
     use crate::mutation::page::{PageItem, PageView};
-    use crate::mutation::read::{PartitionKey, Partitions, ReadCommand};
+    use crate::mutation::read::{PartitionKey, Partitions, ReadCommand, ReadPage};
     use crate::schema::partitioner;
-    use crate::shard::tests::{command, config, delete_row, log, put, put_value, schema, start_with, write};
-    use crate::shard::{Shard, ShardConfig};
+    use crate::shard::tests::{
+        TABLE, all_rows, command, config, delete_row, log, put, put_value, schema, start_with, write,
+    };
+    use crate::shard::{ReadError, Shard, ShardConfig};
 
     /// A shard whose reads take so few places in a turn.
     async fn shard(io: Io, read_turn_places: usize) -> Rc<Shard> {
@@ -323,7 +341,7 @@ mod tests {
     #[test]
     fn a_partition_that_changes_between_turns_is_read_as_it_was_at_one_moment() {
         const ROWS: i32 = 100;
-        for seed in 0..2 {
+        for (seed, writes_a_flush) in [(0, 1), (1, 1), (2, 50), (3, 50)] {
             let sim = Simulation::new(seed, Faults::NONE);
             sim.run_on_node(|io| async move {
                 let shard = shard(io.clone(), 16).await;
@@ -337,14 +355,14 @@ mod tests {
                     while !ends.get() {
                         v += 1;
                         write(&writer, vec![put(1, 0, v), put(1, ROWS - 1, v)]).await;
-                        if v % 50 == 0 {
+                        if v % writes_a_flush == 0 {
                             writer.flush(None).await.expect("flushed");
                         }
                         clock.yield_now().await;
                     }
                 });
                 let mut seen = Vec::new();
-                while seen.last().is_none_or(|last| *last < 12) {
+                while seen.last().is_none_or(|last| *last < 5) {
                     for command in commands(1_000) {
                         let mut rows = pages(&shard, command.clone()).await.concat();
                         if command.reversed {
@@ -360,6 +378,72 @@ mod tests {
             })
             .expect("no fault");
         }
+    }
+
+    /// A partition that goes while it is read, and another that comes: no row stands under another's key.
+    #[test]
+    fn what_is_gone_between_turns_leaves_nothing_to_the_next() {
+        const ROWS: i32 = 200;
+        // In the order of their tokens.
+        let mut keys: Vec<i32> = (1..20).collect();
+        keys.sort_by_key(|k| partitioner::token_of(&k.to_be_bytes()));
+        let (first, later) = (keys[0], keys[10]);
+        let (mut overtaken, mut ahead) = (0, 0);
+        for delay in 0..60 {
+            let sim = Simulation::new(delay, Faults::NONE);
+            let rows = sim
+                .run_on_node(move |io| async move {
+                    let shard = shard(io.clone(), 2).await;
+                    for c in 0..ROWS {
+                        write(&shard, vec![put(first, c, first)]).await;
+                    }
+                    shard.flush(None).await.expect("flushed");
+                    let other = shard.clone();
+                    io.spawn(TaskClass::Foreground, async move {
+                        other.truncate(TABLE, None).await.expect("truncated");
+                        for c in 0..ROWS {
+                            write(&other, vec![put(later, c, later)]).await;
+                        }
+                    });
+                    io.sleep(std::time::Duration::from_micros(40 * delay)).await;
+                    all_rows(&shard, u64::MAX).await
+                })
+                .expect("no fault");
+            assert!(rows.iter().all(|(k, _, v)| k == v), "delay {delay}: {rows:?}");
+            let of_first = rows.iter().filter(|(k, ..)| *k == first).count();
+            assert!([0, usize::try_from(ROWS).expect("small")].contains(&of_first), "delay {delay}: {of_first}");
+            if of_first == 0 { overtaken += 1 } else { ahead += 1 }
+        }
+        assert!(overtaken > 0 && ahead > 0, "{overtaken} and {ahead}");
+    }
+
+    /// What is written to all the time, and too long for one turn, is refused, and answered once there is time.
+    #[test]
+    fn a_long_partition_that_never_rests_is_refused() {
+        let sim = Simulation::new(1, Faults::NONE);
+        sim.run_on_node(|io| async move {
+            let shard = shard(io.clone(), 4).await;
+            for c in 0..400 {
+                write(&shard, vec![put(1, c, 0)]).await;
+            }
+            let is_over = Rc::new(Cell::new(false));
+            for c in 0..20 {
+                let (writer, ends) = (shard.clone(), is_over.clone());
+                io.spawn(TaskClass::Foreground, async move {
+                    while !ends.get() {
+                        write(&writer, vec![put(1, c, 1)]).await;
+                    }
+                });
+            }
+            let rows = |page: Result<ReadPage, ReadError>| page.map(|page| page.rows);
+            let long = command(1_000);
+            assert_eq!(rows(shard.read(&long, u64::MAX).await), Err(ReadError::Unsteady { places: 256 }));
+            assert_eq!(rows(shard.read(&command(100), u64::MAX).await), Ok(100));
+            is_over.set(true);
+            io.sleep(std::time::Duration::from_secs(1)).await;
+            assert_eq!(rows(shard.read(&long, u64::MAX).await), Ok(400));
+        })
+        .expect("no fault");
     }
 
     /// What is not in memory is loaded once, however long the partition: twice the rows ask for twice the blocks.

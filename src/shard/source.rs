@@ -41,8 +41,14 @@ impl<'a> PartitionCursor<'a> for SourceCursor<'a> {
     }
 }
 
-/// What of a partition is in memory: equal as long as nothing is written to it, and no flush of it ends.
-pub type Versions = SmallVec<[Version; 2]>;
+/// What of a partition is in memory: equal as long as nothing is written to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The memtable that takes writes: another one after each flush, so that a write is seen though it is in no memtable
+    /// any more.
+    active: u64,
+    held: SmallVec<[Version; 2]>,
+}
 
 /// The cursors of one partition.
 pub type Cursors<'a> = SmallVec<[SourceCursor<'a>; 4]>;
@@ -58,7 +64,8 @@ impl<'s> Sources<'s> {
     }
 
     pub fn versions(&self, token: Token, key: &[u8]) -> Versions {
-        self.memtables().filter_map(|memtable| memtable.version(token, key)).collect()
+        let held = self.memtables().filter_map(|memtable| memtable.version(token, key)).collect();
+        Versions { active: self.active.number(), held }
     }
 
     /// One partition's cursors, from every source that has it.

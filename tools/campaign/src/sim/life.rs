@@ -23,6 +23,8 @@ use crate::dice::Dice;
 
 /// Workers that write at once, each its own partitions.
 pub const WORKERS: i32 = 3;
+/// More rows than there are.
+const SCANNED_ROWS: u64 = 10_000;
 /// Partitions of each worker.
 const PARTITIONS: i32 = 3;
 /// Clustering keys of each partition.
@@ -270,7 +272,12 @@ fn next_op(world: &World, worker: i32, dice: &mut Dice) -> Op {
 async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, worker: i32, dice: &mut Dice) {
     let k = worker * PARTITIONS + i32::try_from(dice.below(PARTITIONS as u64)).expect("small");
     let (reversed, page_rows, now_s) = (dice.one_in(2), 1 + dice.below(6), read_s(router, world.features));
-    let mut command = read_of(table, k, reversed, page_rows, now_s);
+    // A scan in one page: what others write meanwhile may differ from page to page.
+    let is_scan = world.features.short_turns && dice.one_in(3);
+    let mut command = match is_scan {
+        true => scan_of(table, SCANNED_ROWS, now_s),
+        false => read_of(table, k, reversed, page_rows, now_s),
+    };
     let mut read = State::new();
     loop {
         // A read may fail while the disk does; it may never be wrong.
@@ -283,10 +290,15 @@ async fn check_partition(router: &Rc<Router>, table: &Rc<Table>, world: &World, 
             None => break,
         }
     }
+    read.retain(|(partition, _), _| *partition == k);
     let model = world.models[usize::try_from(worker).expect("small")].borrow();
     let times = world.times(now_s);
     if !model.allows_partition(k, &read, times) {
-        let direction = if reversed { "descending" } else { "ascending" };
+        let direction = match (is_scan, reversed) {
+            (true, _) => "scanned",
+            (false, true) => "descending",
+            (false, false) => "ascending",
+        };
         let how = format!("{direction}, in pages of {page_rows} rows, at {times:?}");
         world.violate(format!("partition {k} while running, {how}: {}", model.nearest_partition(k, &read)));
     }
