@@ -33,7 +33,10 @@ pub(super) fn bind_term(
     match term.bind(binding)? {
         Bound::Null => Ok(None),
         Bound::Unset => invalid(unset()),
-        Bound::Bytes(bytes) => Ok(Some(bytes.into_owned())),
+        Bound::Bytes(bytes) => {
+            binding.claim(bytes.len())?;
+            Ok(Some(bytes.into_owned()))
+        }
     }
 }
 
@@ -173,14 +176,12 @@ fn split_tuple(ty: &CqlType, bytes: &[u8], fields: usize) -> Row {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "test code")]
 
-    use std::cell::Cell;
-
     use super::*;
     use crate::cql::ast::Statement;
     use crate::plan::markers::Markers;
     use crate::plan::select::relation::{RelationBuilder, Restricted};
     use crate::plan::select::restriction::RestrictionKind;
-    use crate::plan::term::Scope;
+    use crate::plan::term::{Scope, Uses};
     use crate::plan::testing;
     use crate::protocol::Value;
 
@@ -195,7 +196,7 @@ mod tests {
         let mut scope = Scope::new(&schema, "ks", Some(table), &mut markers);
         let mut builder = RelationBuilder { scope: &mut scope, table };
         let Restricted::Columns(restriction) = builder.restriction(&select.relations[0]).unwrap() else { panic!() };
-        let uses = Cell::new(0);
+        let uses = Uses::default();
         let binding = Binding::new(values, testing::context(), &uses);
         let receiver = Receiver { table, restriction: &restriction, purpose };
         let rows: Result<Vec<Row>, CqlError> = match &restriction.kind {

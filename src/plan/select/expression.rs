@@ -185,7 +185,7 @@ fn pack(ty: &CqlType, parts: &[Option<Cow<'_, [u8]>>]) -> Result<Option<Vec<u8>>
 mod tests {
     #![expect(clippy::unwrap_used, reason = "test code")]
 
-    use std::cell::Cell;
+    use crate::plan::term::Uses;
 
     use super::*;
     use crate::cql::ast::ArithmeticOperator;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn evaluate(expression: &Expression, constants: &[Option<Vec<u8>>]) -> Result<Option<Vec<u8>>, CqlError> {
-        let uses = Cell::new(0);
+        let uses = Uses::default();
         let binding = Binding::new(&[], Context { now_us: 1_000_000, random: [1, 2] }, &uses);
         let values = Values { leaves: &[None], constants, aggregates: &[], binding: &binding };
         Ok(expression.evaluate(&values)?.map(Cow::into_owned))

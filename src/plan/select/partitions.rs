@@ -61,7 +61,11 @@ fn keys(restrictions: &Restrictions, table: &Table, binding: &Binding<'_>) -> Re
             .flat_map(|before| values.iter().map(|value| before.iter().copied().chain([value.as_slice()]).collect()))
             .collect();
     }
-    chosen.into_iter().map(|values| partition_key(&values)).collect()
+    let key_of = |values: Vec<&[u8]>| {
+        binding.claim(values.iter().map(|value| value.len()).sum())?;
+        partition_key(&values)
+    };
+    chosen.into_iter().map(key_of).collect()
 }
 
 fn partition_key(values: &[&[u8]]) -> Result<PartitionKey, CqlError> {

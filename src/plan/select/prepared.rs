@@ -1,6 +1,5 @@
 //! A SELECT that has been checked against the schema, ready for many executions.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cql::ast;
@@ -15,7 +14,7 @@ use crate::plan::select::restrictions::Restrictions;
 use crate::plan::select::selection::Selection;
 use crate::plan::select::shape::Shape;
 use crate::plan::select::{filters, partitions, slices};
-use crate::plan::term::{Binding, Bound, Scope, Term};
+use crate::plan::term::{Binding, Bound, Scope, Term, Uses};
 use crate::plan::{ColumnSpec, RequestOptions, names};
 use crate::protocol::{Consistency, CqlError, Value};
 use crate::schema::{ColumnKind, Schema, Table};
@@ -93,7 +92,7 @@ impl PreparedSelect {
         if options.consistency == Consistency::Any {
             return Err(CqlError::invalid("ANY ConsistencyLevel is only supported for writes"));
         }
-        let uses = Cell::new(0);
+        let uses = Uses::default();
         let binding = Binding::new(values, options.context, &uses);
         let limit = bind_limit(self.limit.as_ref(), &binding)?;
         let per_partition = bind_limit(self.per_partition_limit.as_ref(), &binding)?;
@@ -129,7 +128,7 @@ impl PreparedSelect {
             rows_left,
             groups_per_partition: per_partition.unwrap_or(u64::MAX),
             context: options.context,
-            uses: uses.get(),
+            uses: uses.numbers(),
             shown: Vec::new(),
         })
     }

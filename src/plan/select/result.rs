@@ -2,7 +2,6 @@
 //! the client starts.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::base::ids::ColumnId;
@@ -14,7 +13,7 @@ use crate::plan::select::grouping::GroupKey;
 use crate::plan::select::plan::ReadPlan;
 use crate::plan::select::row::{Leaf, PageRows, RowView};
 use crate::plan::select::shape::Shape;
-use crate::plan::term::Binding;
+use crate::plan::term::{Binding, Uses};
 use crate::plan::{ColumnSpec, Context};
 use crate::protocol::CqlError;
 use crate::types::json;
@@ -63,7 +62,7 @@ pub struct ResultSet {
     constants: Rc<[Option<Vec<u8>>]>,
     group_constants: Rc<[Option<Vec<u8>>]>,
     context: Context,
-    uses: Cell<u64>,
+    uses: Uses,
     /// Values to show instead of those that rows hold.
     shown: Vec<(ColumnId, Vec<u8>)>,
     /// The last command; the next one goes on from its end.
@@ -104,7 +103,7 @@ impl ResultSet {
             constants: plan.constants.clone(),
             group_constants: plan.group_constants.clone(),
             context: plan.context,
-            uses: Cell::new(plan.uses),
+            uses: Uses::of_numbers(plan.uses),
             shown: plan.shown.clone(),
             command: plan.command.clone(),
             page_rows: plan.page_size.map(u64::from),

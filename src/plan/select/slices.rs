@@ -33,7 +33,7 @@ pub(super) fn bind(restrictions: &Restrictions, table: &Table, binding: &Binding
             }
             RestrictionKind::Contains(_) => break,
         };
-        prefixes = extended(&prefixes, &rows)?;
+        prefixes = extended(prefixes, &rows, binding)?;
         columns += restriction.columns.len();
     }
     prefixes.sort_by(|a, b| order.compare(Position::row(a), Position::row(b)));
@@ -45,7 +45,7 @@ pub(super) fn bind(restrictions: &Restrictions, table: &Table, binding: &Binding
             return Err(too_many(slices.len()));
         }
         match &range {
-            Some(range) => slices.extend(range.slices(&prefix, order)),
+            Some(range) => slices.extend(range.slices(&prefix, order, binding)?),
             None if is_full => {
                 let row = OwnedPosition { prefix, weight: 0 };
                 slices.push(Slice { start: row.clone(), end: row });
@@ -57,14 +57,27 @@ pub(super) fn bind(restrictions: &Restrictions, table: &Table, binding: &Binding
 }
 
 /// Every prefix continued by every row.
-fn extended(prefixes: &[Vec<u8>], rows: &[Vec<Vec<u8>>]) -> Result<Vec<Vec<u8>>, CqlError> {
+fn extended(
+    mut prefixes: Vec<Vec<u8>>,
+    rows: &[Vec<Vec<u8>>],
+    binding: &Binding<'_>,
+) -> Result<Vec<Vec<u8>>, CqlError> {
     let product = prefixes.len().saturating_mul(rows.len());
     if product > SELECT_SLICES_MAX {
         return Err(too_many(product));
     }
+    let bytes_of = |row: &[Vec<u8>]| row.iter().map(Vec::len).sum::<usize>();
+    if let [row] = rows {
+        for prefix in &mut prefixes {
+            binding.claim(bytes_of(row))?;
+            row.iter().for_each(|value| clustering::push_component(prefix, value));
+        }
+        return Ok(prefixes);
+    }
     let mut out = Vec::with_capacity(product);
-    for prefix in prefixes {
+    for prefix in &prefixes {
         for row in rows {
+            binding.claim(prefix.len() + bytes_of(row))?;
             let mut longer = prefix.clone();
             row.iter().for_each(|value| clustering::push_component(&mut longer, value));
             out.push(longer);
@@ -123,12 +136,13 @@ impl Range {
     }
 
     /// The rows after `prefix` that lie between the ends.
-    fn slices(&self, prefix: &[u8], order: &ClusteringOrder) -> Vec<Slice> {
-        let all = || vec![Slice { start: before(prefix), end: after(prefix) }];
-        let lower =
-            self.lower.as_ref().map_or_else(all, |(row, inclusive)| self.beyond(prefix, row, *inclusive, true, order));
-        let upper =
-            self.upper.as_ref().map_or_else(all, |(row, inclusive)| self.beyond(prefix, row, *inclusive, false, order));
+    fn slices(&self, prefix: &[u8], order: &ClusteringOrder, binding: &Binding<'_>) -> Result<Vec<Slice>, CqlError> {
+        let beyond = |end: &Option<(Row, bool)>, is_greater: bool| match end {
+            Some((row, is_inclusive)) => self.beyond(prefix, row, *is_inclusive, is_greater, binding),
+            None => Ok(vec![Slice { start: before(prefix), end: after(prefix) }]),
+        };
+        let (lower, upper) = (beyond(&self.lower, true)?, beyond(&self.upper, false)?);
+        let (lower, upper) = (joined(lower, order), joined(upper, order));
         let mut out = Vec::new();
         let (mut lower, mut upper) = (lower.iter().peekable(), upper.iter().peekable());
         while let (Some(a), Some(b)) = (lower.peek(), upper.peek()) {
@@ -144,7 +158,7 @@ impl Range {
                 upper.next()
             };
         }
-        out
+        Ok(out)
     }
 
     /// The rows whose values are greater (or less) than `row`, compared column by column: for each column those that
@@ -155,8 +169,8 @@ impl Range {
         row: &Row,
         is_inclusive: bool,
         is_greater: bool,
-        order: &ClusteringOrder,
-    ) -> Vec<Slice> {
+        binding: &Binding<'_>,
+    ) -> Result<Vec<Slice>, CqlError> {
         let mut slices = Vec::new();
         let mut equal = prefix.to_vec();
         for (value, descending) in row.iter().zip(&self.descending) {
@@ -166,8 +180,9 @@ impl Range {
                 if is_behind {
                     slices.push(Slice { start: before(&equal), end: after(&equal) });
                 }
-                return slices;
+                return Ok(slices);
             };
+            binding.claim(2 * (equal.len() + value.len()))?;
             let here = with(&equal, value);
             slices.push(if is_behind {
                 Slice { start: after(&here), end: after(&equal) }
@@ -179,7 +194,7 @@ impl Range {
         if is_inclusive {
             slices.push(Slice { start: before(&equal), end: after(&equal) });
         }
-        joined(slices, order)
+        Ok(slices)
     }
 }
 

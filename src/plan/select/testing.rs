@@ -15,6 +15,7 @@ use crate::mutation::read::{
 use crate::mutation::{Cell, Liveness, NEVER_S, Row};
 use crate::plan::markers::Markers;
 use crate::plan::select::{Intake, PreparedSelect, ReadPlan};
+use crate::plan::term::Uses;
 use crate::plan::testing::{self, NOW_S};
 use crate::plan::{Binding, ColumnSpec, RequestOptions, Scope, Term};
 use crate::protocol::{CqlError, Value};
@@ -127,7 +128,7 @@ impl Model {
         let mut scope = Scope::new(&self.schema, "ks", Some(&self.table), &mut markers);
         let spec = ColumnSpec::of_column(&self.table, column);
         let term = Term::prepare(term, &spec, &mut scope).expect("a value");
-        let uses = std::cell::Cell::new(0);
+        let uses = Uses::default();
         let bound = term.bind(&Binding::new(&[], testing::context(), &uses)).expect("a value");
         bound.bytes().map(<[u8]>::to_vec)
     }

@@ -51,7 +51,7 @@ impl Term {
                 match part.bind(binding)? {
                     Bound::Null => return Err(invalid("null is not supported inside collections")),
                     Bound::Unset => return Ok(Bound::Unset),
-                    Bound::Bytes(bytes) => flat.push(bytes),
+                    Bound::Bytes(bytes) => flat.push(claimed(bytes, binding)?),
                 }
             }
         }
@@ -69,6 +69,12 @@ impl Term {
     }
 }
 
+/// A part of a value, counted before the next is bound and all are put together, with its length.
+fn claimed<'a>(part: Cow<'a, [u8]>, binding: &Binding<'_>) -> Result<Cow<'a, [u8]>, CqlError> {
+    binding.claim(part.len() + size_of::<u32>())?;
+    Ok(part)
+}
+
 /// The parts of a list, set or vector; `None` where one of them is unset.
 fn elements<'a>(
     items: &'a [Term],
@@ -78,7 +84,7 @@ fn elements<'a>(
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         match item.bind(binding)? {
-            Bound::Bytes(bytes) => out.push(bytes),
+            Bound::Bytes(bytes) => out.push(claimed(bytes, binding)?),
             Bound::Null => return Err(invalid(format!("null is not supported inside {within}"))),
             Bound::Unset => return Ok(None),
         }
@@ -98,7 +104,7 @@ fn fields<'a>(
     let mut out: Vec<Option<Cow<'a, [u8]>>> = Vec::new();
     for (at, item) in items.enumerate() {
         out.push(match item.map(|item| item.bind(binding)).transpose()? {
-            Some(Bound::Bytes(bytes)) => Some(bytes),
+            Some(Bound::Bytes(bytes)) => Some(claimed(bytes, binding)?),
             Some(Bound::Null) | None => None,
             Some(Bound::Unset) => return Err(invalid(unset(at))),
         });
@@ -121,7 +127,9 @@ fn token<'a>(parts: &'a [Term], binding: &Binding<'a>) -> Result<Bound<'a>, CqlE
     let mut values = Vec::with_capacity(parts.len());
     for part in parts {
         match part.bind(binding)? {
-            Bound::Bytes(bytes) if bytes.len() <= key::PARTITION_KEY_BYTES_MAX => values.push(bytes),
+            Bound::Bytes(bytes) if bytes.len() <= key::PARTITION_KEY_BYTES_MAX => {
+                values.push(claimed(bytes, binding)?);
+            }
             Bound::Bytes(bytes) => {
                 return Err(invalid(format!(
                     "Key length of {} is longer than maximum of {}",
@@ -142,7 +150,7 @@ impl Call {
         let mut arguments = Vec::with_capacity(self.arguments.len());
         for argument in &self.arguments {
             arguments.push(match argument.bind(binding)? {
-                Bound::Bytes(bytes) => Some(bytes),
+                Bound::Bytes(bytes) => Some(claimed(bytes, binding)?),
                 Bound::Null => None,
                 Bound::Unset => {
                     let name = self.function.full_name();

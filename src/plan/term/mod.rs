@@ -112,6 +112,28 @@ impl<'a> Bound<'a> {
     }
 }
 
+/// The most bytes that one request's values come to, each counted as often as it is copied: far above what a log takes,
+/// so that no more is ever held to be refused.
+pub const COPIED_BYTES_MAX: usize = 128 << 20;
+
+/// What the statements of one request have used so far.
+#[derive(Debug, Default)]
+pub struct Uses {
+    numbers: Cell<u64>,
+    copied_bytes: Cell<usize>,
+}
+
+impl Uses {
+    /// Those of a request of which this many numbers are taken.
+    pub fn of_numbers(taken: u64) -> Uses {
+        Uses { numbers: Cell::new(taken), ..Uses::default() }
+    }
+
+    pub fn numbers(&self) -> u64 {
+        self.numbers.get()
+    }
+}
+
 /// What terms are bound with: the values of the bind variables, and the moment and randomness of the request. Each
 /// use of randomness gets bits of its own.
 #[derive(Debug)]
@@ -120,12 +142,12 @@ pub struct Binding<'v> {
     columns: &'v [Value<'v>],
     values: &'v [Value<'v>],
     context: Context,
-    uses: &'v Cell<u64>,
+    uses: &'v Uses,
 }
 
 impl<'v> Binding<'v> {
     /// `uses` counts on over all statements of a request.
-    pub fn new(values: &'v [Value<'v>], context: Context, uses: &'v Cell<u64>) -> Binding<'v> {
+    pub fn new(values: &'v [Value<'v>], context: Context, uses: &'v Uses) -> Binding<'v> {
         Binding { columns: &[], values, context, uses }
     }
 
@@ -148,9 +170,20 @@ impl<'v> Binding<'v> {
 
     /// Takes `count` numbers that nothing else of this request gets: the first of them.
     pub fn take_numbers(&self, count: u64) -> u64 {
-        let first = self.uses.get();
-        self.uses.set(first + count);
+        let first = self.uses.numbers.get();
+        self.uses.numbers.set(first + count);
         first
+    }
+
+    /// Counts what is about to be copied out of the request's values: one value may stand wherever its name does, and so
+    /// be copied far more often than it was sent.
+    pub fn claim(&self, bytes: usize) -> Result<(), CqlError> {
+        let copied_bytes = self.uses.copied_bytes.get().saturating_add(bytes);
+        if copied_bytes > COPIED_BYTES_MAX {
+            return Err(invalid(format!("The values of one request come to more than {COPIED_BYTES_MAX} bytes")));
+        }
+        self.uses.copied_bytes.set(copied_bytes);
+        Ok(())
     }
 
     /// A context whose random bits no other call has.

@@ -1,7 +1,5 @@
 //! From a parsed term to a `Term`, for one receiver. The rules and the words of errors are Cassandra's.
 
-use std::cell::Cell;
-
 use crate::base::collections::{HashSet, hasher};
 use crate::cql::ast::{self, Ident};
 use crate::plan::functions::{self, Argument, Function, FunctionError};
@@ -11,7 +9,7 @@ use crate::types::literal::Assignment;
 use crate::types::{CqlType, UdtType};
 
 use super::raw::{self, RawTerm, assignment, not_a_list};
-use super::{Binding, Bound, Call, Kind, Scope, Term, invalid};
+use super::{Binding, Bound, Call, Kind, Scope, Term, Uses, invalid};
 
 /// What a call means.
 pub(super) enum Resolved<'a> {
@@ -84,7 +82,7 @@ impl Term {
 
     /// The term as a constant, where all that it is made of is constant.
     fn folded(self) -> Result<Term, CqlError> {
-        let (uses, context) = (Cell::new(0), Context { now_us: 0, random: [0; 2] });
+        let (uses, context) = (Uses::default(), Context { now_us: 0, random: [0; 2] });
         let kind = match self.bind(&Binding::new(&[], context, &uses))? {
             Bound::Bytes(bytes) => Kind::Constant(bytes.into_owned()),
             Bound::Null | Bound::Unset => Kind::Null,

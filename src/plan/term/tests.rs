@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::cell::Cell;
-
 use crate::cql::ast::Statement;
 use crate::plan::markers::Markers;
 use crate::plan::testing;
@@ -11,7 +9,7 @@ use crate::protocol::Value;
 use crate::schema::Schema;
 use crate::types::{self, collection};
 
-use super::{Binding, Bound, Scope, Term};
+use super::{Binding, Bound, Scope, Term, Uses};
 
 fn schema() -> Schema {
     testing::schema(&[
@@ -32,7 +30,7 @@ fn value(ty: &str, term: &str, values: &[Value<'_>]) -> Result<String, String> {
     let mut scope = Scope::new(&schema, "ks", table, &mut markers);
     let text = |error: crate::protocol::CqlError| error.message().to_owned();
     let term = Term::prepare(&insert.values[0], &testing::spec("v", ty.clone()), &mut scope).map_err(text)?;
-    let uses = Cell::new(0);
+    let uses = Uses::default();
     let binding = Binding::new(values, testing::context(), &uses);
     Ok(match term.bind(&binding).map_err(text)? {
         Bound::Null => "null".to_owned(),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::cql::ast::{self, BatchKind};
 use crate::plan::prepared::{Kind, Prepared};
-use crate::plan::term::{Binding, Scope, Term, invalid};
+use crate::plan::term::{Binding, Scope, Term, Uses, invalid};
 use crate::plan::{ColumnSpec, Plan, RequestOptions, WritePlan};
 use crate::protocol::{self, CqlError, Value};
 use crate::schema::{Schema, Table};
@@ -55,7 +55,7 @@ impl PreparedBatch {
     }
 
     pub(in crate::plan) fn bind(&self, values: &[Value<'_>], options: &RequestOptions<'_>) -> Result<Plan, CqlError> {
-        let uses = std::cell::Cell::new(0);
+        let uses = Uses::default();
         let binding = Binding::new(values, options.context, &uses);
         let timestamp = self.timestamp.as_ref().map(|term| timing::timestamp(term, &binding)).transpose()?.flatten();
         let parts: Vec<Part<'_>> = self.writes.iter().map(|write| Part { write, values }).collect();

@@ -1,12 +1,11 @@
 //! Modifications with their values, as encoded mutations: those of one request on one partition share one.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::base::collections::{HashMap, hasher};
 use crate::base::ids::TableId;
 use crate::mutation::MutationBuilder;
-use crate::plan::term::{Binding, invalid};
+use crate::plan::term::{Binding, Uses, invalid};
 use crate::plan::{PlannedMutation, RequestOptions};
 use crate::protocol::{CqlError, Value};
 use crate::schema::{Table, partitioner};
@@ -76,11 +75,13 @@ pub(super) fn mutations(parts: &[Part<'_>], options: &RequestOptions<'_>) -> Res
     }
     // The columns of INSERT JSONs, where their bindings can borrow them.
     let mut columns = Vec::with_capacity(parts.len());
-    let uses = Cell::new(0);
+    let uses = Uses::default();
     for part in parts {
         let binding = Binding::new(part.values, options.context, &uses);
         let table = &part.write.table;
-        columns.push(part.write.json.as_ref().map(|json| json.columns(table, &binding)).transpose()?);
+        let given = part.write.json.as_ref().map(|json| json.columns(table, &binding)).transpose()?;
+        binding.claim(given.iter().flatten().map(json::Column::len_bytes).sum())?;
+        columns.push(given);
     }
     let columns: Vec<Vec<Value<'_>>> =
         columns.iter().map(|columns| columns.iter().flatten().map(json::Column::as_value).collect()).collect();

@@ -89,6 +89,13 @@ pub(super) enum Column {
 }
 
 impl Column {
+    pub fn len_bytes(&self) -> usize {
+        match self {
+            Column::Null | Column::Unset => 0,
+            Column::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     pub fn as_value(&self) -> Value<'_> {
         match self {
             Column::Null => Value::Null,

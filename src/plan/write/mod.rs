@@ -387,4 +387,46 @@ mod tests {
         let cql = format!("BEGIN UNLOGGED BATCH {statements} APPLY BATCH");
         check_refused(&schema, &cql, "The INSERT JSONs of one request may give at most 1048576 values");
     }
+
+    /// One value stands wherever its name does: it is counted before it is copied, or some gigabytes would be held.
+    #[test]
+    fn what_one_value_comes_to_is_limited() {
+        let refused = "The values of one request come to more than 134217728 bytes";
+        let names: Vec<String> = (0..9_998).map(|at| format!("c{at}")).collect();
+        let columns = format!("{} blob", names.join(" blob, "));
+        let types = |ty: &str| vec![ty; 1_000].join(", ");
+        let schema = testing::schema(&[
+            &format!("CREATE TABLE w (k int PRIMARY KEY, {columns})"),
+            &format!("CREATE TABLE s (k int, c int, {} blob static, PRIMARY KEY (k, c))", names.join(" blob static, ")),
+            &format!(
+                "CREATE TABLE l (k blob PRIMARY KEY, t tuple<{}>, s tuple<{}>, v blob)",
+                types("blob"),
+                types("set<blob>")
+            ),
+            "CREATE TABLE pair (k int, a blob, b blob, v int, PRIMARY KEY (k, a, b))",
+            "CREATE TABLE keys (k int, a blob, b blob, v int, PRIMARY KEY ((k, a, b)))",
+        ]);
+        let run = |cql: &str, value: &[u8]| {
+            let values = vec![Value::Bytes(value); cql.matches('?').count()];
+            words(&schema, cql, &values).map(|_| ()).unwrap_err()
+        };
+        let large = vec![7; 1 << 20];
+        let markers = |count: usize| vec!["?"; count].join(", ");
+        let each = names.join(", ");
+        assert_eq!(run(&format!("INSERT INTO w (k, {each}) VALUES (1, {})", markers(9_998)), &large), refused);
+        assert_eq!(run(&format!("INSERT INTO s (k, {each}) VALUES (1, {})", markers(9_998)), &large), refused);
+        let tuple = markers(1_000);
+        assert_eq!(run(&format!("UPDATE l SET t = ({tuple}) WHERE k = 0x01"), &large), refused);
+        let unsorted = crate::types::collection::pack_list([Some(&large[..]), Some(b"1")]);
+        assert_eq!(run(&format!("UPDATE l SET s = ({tuple}) WHERE k = 0x01"), &unsorted), refused);
+        let json = format!(r#"{{"k": "0x01", "v": "0x{}"}}"#, "07".repeat(1 << 16));
+        let batch = format!("BEGIN BATCH {} APPLY BATCH", "INSERT INTO l JSON ?; ".repeat(3_000));
+        assert_eq!(run(&batch, json.as_bytes()), refused);
+        let parts: Vec<Vec<u8>> = (0..255).map(|at| vec![at; 32_000]).collect();
+        let parts = crate::types::collection::pack_list(parts.iter().map(|part| Some(&part[..])));
+        for table in ["pair", "keys"] {
+            assert_eq!(run(&format!("DELETE FROM {table} WHERE k = 1 AND a IN ? AND b IN ?"), &parts), refused);
+            assert_eq!(run(&format!("SELECT v FROM {table} WHERE k = 1 AND a IN ? AND b IN ?"), &parts), refused);
+        }
+    }
 }

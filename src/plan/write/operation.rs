@@ -232,26 +232,22 @@ impl Operation {
                 }
                 self.add(value.bytes(), builder, moment, binding, Place::Behind)
             }
-            Action::Set(term) => {
-                put(builder, column, None, moment, &term.bind(binding)?);
-                Ok(())
-            }
+            Action::Set(term) => put(builder, column, None, moment, &term.bind(binding)?, binding),
             Action::Add(term) => self.add(term.bind(binding)?.bytes(), builder, moment, binding, Place::Behind),
             Action::Prepend(term) => self.add(term.bind(binding)?.bytes(), builder, moment, binding, Place::Before),
             Action::Remove(term) => {
                 for element in parts(term.ty(), term.bind(binding)?.bytes())? {
+                    claim(element.len(), binding)?;
                     builder.cell_tombstone(column, Some(element), moment.stamp, moment.now_s);
                 }
                 Ok(())
             }
             Action::SetElement(key, value) => {
                 let (key, value) = (key.bind(binding)?, value.bind(binding)?);
-                put(builder, column, Some(path_of(&key, "map key")?), moment, &value);
-                Ok(())
+                put(builder, column, Some(path_of(&key, "map key")?), moment, &value, binding)
             }
             Action::SetField(at, value) => {
-                put(builder, column, Some(&at.to_be_bytes()), moment, &value.bind(binding)?);
-                Ok(())
+                put(builder, column, Some(&at.to_be_bytes()), moment, &value.bind(binding)?, binding)
             }
             Action::Delete if self.ty.is_multi_cell() => {
                 builder.complex_deletion(column, moment.stamp, moment.now_s);
@@ -264,6 +260,7 @@ impl Operation {
             Action::DeleteElement(key) => {
                 let what = if matches!(self.ty, CqlType::Set(_)) { "set element" } else { "map key" };
                 let key = key.bind(binding)?;
+                claim(key.bytes().map_or(0, <[u8]>::len), binding)?;
                 builder.cell_tombstone(column, Some(path_of(&key, what)?), moment.stamp, moment.now_s);
                 Ok(())
             }
@@ -296,12 +293,14 @@ impl Operation {
         match &self.ty {
             CqlType::Set(_) => {
                 for element in parts(&self.ty, Some(value))? {
+                    claim(element.len(), binding)?;
                     builder.cell(column, Some(checked_path(element, "Set elements")?), stamp, expiry, &[]);
                 }
             }
             CqlType::Map(..) => {
                 let entries = collection::map_entries(&self.ty, value).map_err(|error| invalid(error.to_string()))?;
                 for (key, value) in entries {
+                    claim(key.len() + value.len(), binding)?;
                     builder.cell(column, Some(checked_path(key, "Map keys")?), stamp, expiry, value);
                 }
             }
@@ -309,6 +308,7 @@ impl Operation {
                 let fields = collection::elements(&self.ty, value).map_err(|error| invalid(error.to_string()))?;
                 for (at, field) in (0u16..).zip(fields) {
                     if let Some(field) = field {
+                        claim(field.len(), binding)?;
                         builder.cell(column, Some(&at.to_be_bytes()), stamp, expiry, field);
                     }
                 }
@@ -317,6 +317,7 @@ impl Operation {
                 let elements: Vec<&[u8]> = parts(&self.ty, Some(value))?.collect();
                 let paths = ListPaths::take(elements.len() as u64, binding, place);
                 for (path, element) in paths.zip(elements) {
+                    claim(path.len() + element.len(), binding)?;
                     builder.cell(column, Some(&path), stamp, expiry, element);
                 }
             }
@@ -325,13 +326,30 @@ impl Operation {
     }
 }
 
+/// What each encoded cell is counted with besides its value.
+const CELL_BYTES: usize = 16;
+
+/// Counts a cell, or the cells of a value, before they are encoded.
+fn claim(bytes: usize, binding: &Binding<'_>) -> Result<(), CqlError> {
+    binding.claim(bytes + CELL_BYTES)
+}
+
 /// A cell with this value, or a tombstone where it is null; nothing where it is unset.
-fn put(builder: &mut MutationBuilder<'_>, column: ColumnId, path: Option<&[u8]>, moment: &Moment, value: &Bound<'_>) {
+fn put(
+    builder: &mut MutationBuilder<'_>,
+    column: ColumnId,
+    path: Option<&[u8]>,
+    moment: &Moment,
+    value: &Bound<'_>,
+    binding: &Binding<'_>,
+) -> Result<(), CqlError> {
+    claim(path.map_or(0, <[u8]>::len) + value.bytes().map_or(0, <[u8]>::len), binding)?;
     match value {
         Bound::Bytes(bytes) => builder.cell(column, path, moment.stamp, moment.expiry, bytes),
         Bound::Null => builder.cell_tombstone(column, path, moment.stamp, moment.now_s),
         Bound::Unset => builder,
     };
+    Ok(())
 }
 
 /// The elements of a list or set, none of them null.

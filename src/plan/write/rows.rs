@@ -52,9 +52,9 @@ impl Where {
         let mut combinations: Vec<Vec<Bytes<'_>>> = vec![Vec::new()];
         for (column, values) in table.partition_key().zip(&self.key) {
             let choices = values.bind(column, binding)?;
-            combinations = times(combinations, choices.into_iter().map(|choice| vec![choice]))?;
+            combinations = times(combinations, choices.into_iter().map(|choice| vec![choice]), binding)?;
         }
-        combinations.iter().map(|parts| serialised_key(parts)).collect()
+        combinations.iter().map(|parts| serialised_key(parts, binding)).collect()
     }
 
     /// The rows or ranges.
@@ -75,9 +75,9 @@ impl Where {
                 Test::TupleIs(value) => vec![value.bind(of, binding, NULL_OF_COLUMN)?],
                 Test::TupleIn(list) => list.bind(of, binding)?,
             };
-            prefixes = times(prefixes, choices.into_iter())?;
+            prefixes = times(prefixes, choices.into_iter(), binding)?;
         }
-        let encoded = prefixes.iter().map(|prefix| encode(prefix)).collect::<Result<Vec<_>, _>>()?;
+        let encoded = prefixes.iter().map(|prefix| encode(prefix, binding)).collect::<Result<Vec<_>, _>>()?;
         let restricted: usize = self.clustering.iter().map(|restriction| restriction.count).sum();
         if restricted == columns.len() {
             return Ok(Rows::Keys(encoded));
@@ -89,8 +89,9 @@ impl Where {
 
 /// Each combination with each choice.
 fn times<'a>(
-    combinations: Vec<Vec<Bytes<'a>>>,
+    mut combinations: Vec<Vec<Bytes<'a>>>,
     choices: impl Iterator<Item = Vec<Bytes<'a>>>,
+    binding: &Binding<'_>,
 ) -> Result<Vec<Vec<Bytes<'a>>>, CqlError> {
     let choices: Vec<Vec<Bytes<'a>>> = choices.collect();
     if let ([_], [_]) = (combinations.as_slice(), choices.as_slice()) {
@@ -99,19 +100,38 @@ fn times<'a>(
     if combinations.len().saturating_mul(choices.len()) > COMBINATIONS_MAX {
         return Err(invalid(format!("The IN restrictions of a statement may name at most {COMBINATIONS_MAX} keys")));
     }
+    if let [choice] = choices.as_slice() {
+        for combination in &mut combinations {
+            binding.claim(held_bytes(choice))?;
+            combination.extend_from_slice(choice);
+        }
+        return Ok(combinations);
+    }
     let mut out = Vec::with_capacity(combinations.len() * choices.len());
+    let choices_bytes: usize = choices.iter().map(|choice| held_bytes(choice)).sum();
     for combination in &combinations {
+        binding.claim(choices_bytes + choices.len() * held_bytes(combination))?;
         out.extend(choices.iter().map(|choice| [combination.as_slice(), choice.as_slice()].concat()));
     }
     Ok(out)
 }
 
-fn serialised_key(parts: &[Bytes<'_>]) -> Result<Vec<u8>, CqlError> {
+/// What a copy of these values takes: those of the statement and of the request are borrowed.
+fn held_bytes(values: &[Bytes<'_>]) -> usize {
+    let owned = values.iter().filter_map(|value| match value {
+        Cow::Owned(bytes) => Some(bytes.len()),
+        Cow::Borrowed(_) => None,
+    });
+    size_of_val(values) + owned.sum::<usize>()
+}
+
+fn serialised_key(parts: &[Bytes<'_>], binding: &Binding<'_>) -> Result<Vec<u8>, CqlError> {
     let long =
         |bytes: usize| invalid(format!("Key length of {bytes} is longer than maximum of {PARTITION_KEY_BYTES_MAX}"));
     if let Some(part) = parts.iter().find(|part| part.len() > PARTITION_KEY_BYTES_MAX) {
         return Err(long(part.len()));
     }
+    binding.claim(parts.iter().map(|part| part.len()).sum())?;
     let key = key::join(parts.iter().map(|part| &**part));
     match key.len() {
         0 => Err(invalid("Key may not be empty")),
@@ -120,13 +140,14 @@ fn serialised_key(parts: &[Bytes<'_>]) -> Result<Vec<u8>, CqlError> {
     }
 }
 
-fn encode(prefix: &[Bytes<'_>]) -> Result<Vec<u8>, CqlError> {
+fn encode(prefix: &[Bytes<'_>], binding: &Binding<'_>) -> Result<Vec<u8>, CqlError> {
     let bytes: usize = prefix.iter().map(|value| value.len()).sum();
     if bytes > CLUSTERING_BYTES_MAX {
         return Err(invalid(format!(
             "The sum of all clustering columns is too long ({bytes} > {CLUSTERING_BYTES_MAX})"
         )));
     }
+    binding.claim(bytes)?;
     let mut out = Vec::with_capacity(bytes + 2 * prefix.len());
     prefix.iter().for_each(|value| push_component(&mut out, value));
     Ok(out)
@@ -171,6 +192,7 @@ fn list_elements<'a>(list: &'a Term, binding: &Binding<'a>, name: &str) -> Resul
         Bound::Null => return Err(invalid("Invalid null value for IN restriction")),
         Bound::Unset => return Err(invalid(format!("Invalid unset value for column {name}"))),
     };
+    binding.claim(bytes.len())?;
     let elements = collection::elements(list.ty(), &bytes).map_err(|error| invalid(error.to_string()))?;
     let owned = |element: Option<&[u8]>| element.map_or(Bound::Null, |bytes| Bound::Bytes(Cow::Owned(bytes.to_vec())));
     Ok(elements.map(owned).collect())
@@ -184,7 +206,10 @@ impl TupleTerm {
                 parts.map(|(part, column)| present(part.bind(binding)?, column, null)).collect()
             }
             TupleTerm::Marker(term) => match term.bind(binding)? {
-                Bound::Bytes(bytes) => tuple_parts(term.ty(), &bytes, columns, null),
+                Bound::Bytes(bytes) => {
+                    binding.claim(bytes.len())?;
+                    tuple_parts(term.ty(), &bytes, columns, null)
+                }
                 Bound::Null => Err(invalid(format!("Invalid null value for {}", list_of(columns)))),
                 Bound::Unset => Err(invalid(format!("Invalid unset value for {}", list_of(columns)))),
             },
@@ -253,6 +278,7 @@ fn ranges(
     let edge = |edge: &Option<Edge>| -> Result<Option<BoundEdge<'_>>, CqlError> {
         let Some(edge) = edge else { return Ok(None) };
         let values = edge.value.bind(columns, binding, NULL_IN_CONDITION)?;
+        binding.claim(values.iter().map(|value| value.len()).sum())?;
         Ok(Some(BoundEdge {
             values: values.into_iter().map(|v| Cow::Owned(v.into_owned())).collect(),
             inclusive: edge.inclusive,
@@ -263,9 +289,9 @@ fn ranges(
     let mut out = Vec::new();
     for prefix in prefixes {
         if descending.iter().all(|each| *each == descending[0]) {
-            out.push(range(prefix, [start.as_ref(), end.as_ref()], descending[0])?);
+            out.push(range(prefix, [start.as_ref(), end.as_ref()], descending[0], binding)?);
         } else {
-            mixed(prefix, [start.as_ref(), end.as_ref()], columns, &mut out)?;
+            mixed(prefix, [start.as_ref(), end.as_ref()], columns, binding, &mut out)?;
         }
     }
     debug_assert!(restriction.is_range());
@@ -280,11 +306,16 @@ fn is_descending(column: &Column) -> bool {
 }
 
 /// The range under `prefix` between two edges in the order of values, whose columns all go the same way.
-fn range(prefix: &[Bytes<'_>], [low, high]: [Option<&BoundEdge<'_>>; 2], descending: bool) -> Result<Range, CqlError> {
+fn range(
+    prefix: &[Bytes<'_>],
+    [low, high]: [Option<&BoundEdge<'_>>; 2],
+    descending: bool,
+    binding: &Binding<'_>,
+) -> Result<Range, CqlError> {
     let (first, last) = if descending { (high, low) } else { (low, high) };
     let edge = |edge: Option<&BoundEdge<'_>>, outer: i8| -> Result<(Vec<u8>, i8), CqlError> {
         let values = edge.map_or(&[] as &[_], |edge| &edge.values);
-        let encoded = encode(&[prefix, values].concat())?;
+        let encoded = encode(&[prefix, values].concat(), binding)?;
         Ok((encoded, if edge.is_none_or(|edge| edge.inclusive) { outer } else { -outer }))
     };
     Ok(Range { start: edge(first, -1)?, end: edge(last, 1)? })
@@ -296,6 +327,7 @@ fn mixed(
     prefix: &[Bytes<'_>],
     [low, high]: [Option<&BoundEdge<'_>>; 2],
     columns: &[&Column],
+    binding: &Binding<'_>,
     out: &mut Vec<Range>,
 ) -> Result<(), CqlError> {
     let values = |edge: Option<&BoundEdge<'_>>| edge.map_or(0, |edge| edge.values.len());
@@ -310,7 +342,7 @@ fn mixed(
     let Some(first) = columns.get(shared) else {
         let both = low.is_none_or(|edge| edge.inclusive) && high.is_none_or(|edge| edge.inclusive);
         if let (true, Some(low)) = (both, low) {
-            out.push(range(&[prefix, low.values.as_slice()].concat(), [None, None], false)?);
+            out.push(range(&[prefix, low.values.as_slice()].concat(), [None, None], false, binding)?);
         }
         return Ok(());
     };
@@ -337,14 +369,14 @@ fn mixed(
     }
     let leading = low.or(high).map_or(Vec::new(), |edge| common(edge, shared));
     let (from, to) = (at_first(low), at_first(high));
-    out.push(range(&base(leading), [from.as_ref(), to.as_ref()], is_descending(first))?);
+    out.push(range(&base(leading), [from.as_ref(), to.as_ref()], is_descending(first), binding)?);
     for at in shared + 1..columns.len() {
         let descending = columns.get(at).is_some_and(|column| is_descending(column));
         for (edge, is_low) in [(low, true), (high, false)] {
             let Some(one) = edge.filter(|edge| at < edge.values.len()) else { continue };
             let limit = part(one, at, ends_at(edge, at));
             let limits = if is_low { [Some(&limit), None] } else { [None, Some(&limit)] };
-            out.push(range(&base(common(one, at)), limits, descending)?);
+            out.push(range(&base(common(one, at)), limits, descending, binding)?);
         }
     }
     Ok(())

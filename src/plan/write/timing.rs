@@ -124,9 +124,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::plan::markers::Markers;
+    use crate::plan::term::Uses;
     use crate::plan::testing::{self, NOW_S};
     use crate::protocol::Value;
-    use std::cell::Cell;
 
     fn bind_at(
         now_in_seconds: Option<i32>,
@@ -141,7 +141,7 @@ mod tests {
         let using = ast::Using { timestamp: timestamp.map(|_| marker(0)), ttl: ttl.map(|_| marker(1)) };
         let using = Using::prepare(&using, table, &mut scope).unwrap();
         let values = [timestamp.copied().unwrap_or(Value::Null), ttl.copied().unwrap_or(Value::Null)];
-        let (options, uses) = (RequestOptions { now_in_seconds, ..testing::options() }, Cell::new(0));
+        let (options, uses) = (RequestOptions { now_in_seconds, ..testing::options() }, Uses::default());
         using
             .bind(table, &Binding::new(&values, options.context, &uses), &options)
             .map_err(|error| error.message().to_owned())
