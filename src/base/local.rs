@@ -105,6 +105,9 @@ impl<T> Future for Receiver<T> {
     }
 }
 
+/// So many who left a semaphore's queue are not worth looking for.
+const GONE_KEPT: usize = 16;
+
 /// Permits, given out first come, first served. A request larger than the whole is granted when everything is free.
 pub struct Semaphore {
     total: Cell<u64>,
@@ -156,6 +159,16 @@ impl Semaphore {
         Waiting { of: self, receiver, permits }.await
     }
 
+    /// Those who left stay in the queue until they come to its front, or until they are more than those who wait: whoever
+    /// holds the permits for long must not let the queue grow with all who came and left. `leaving` is about to be gone.
+    fn forget_the_gone(&self, leaving: *const Slot<()>) {
+        let mut queue = self.queue.borrow_mut();
+        if queue.len() > GONE_KEPT + 2 * self.waiting.get() {
+            queue.retain(|(_, sender)| Rc::strong_count(&sender.0) > 1 && !std::ptr::eq(sender.0.as_ptr(), leaving));
+            queue.shrink_to(2 * self.waiting.get());
+        }
+    }
+
     fn release(&self, permits: u64) {
         self.free.set(self.free.get() + permits);
         loop {
@@ -198,6 +211,7 @@ impl Future for Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.of.waiting.set(self.of.waiting.get() - 1);
+        self.of.forget_the_gone(self.receiver.0.as_ptr());
         if self.receiver.0.borrow_mut().value.take().is_some() {
             self.of.release(self.permits);
         }
@@ -288,6 +302,28 @@ mod tests {
         drop(held);
         drop(after); // granted by the release above, never seen
         assert_eq!(semaphore.available(), 4);
+    }
+
+    #[test]
+    fn those_who_came_and_left_do_not_lengthen_the_queue() {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire(1).expect("free");
+        let mut first = Box::pin(semaphore.acquire(1));
+        assert!(poll_once(&mut first).is_pending());
+        for _ in 0..100 {
+            let mut many: Vec<_> = (0..100).map(|_| Box::pin(semaphore.acquire(1))).collect();
+            assert!(many.iter_mut().all(|waiter| poll_once(waiter).is_pending()));
+        }
+        let mut last = Box::pin(semaphore.acquire(1));
+        assert!(poll_once(&mut last).is_pending());
+        assert_eq!(semaphore.waiting(), 2);
+        assert!(semaphore.queue.borrow().len() <= GONE_KEPT + 2 * 2, "of 10,000 that left");
+        assert!(semaphore.queue.borrow().capacity() <= 256);
+        drop(held);
+        assert!(poll_once(&mut last).is_pending(), "in their order");
+        assert!(poll_once(&mut first).is_ready());
+        assert!(poll_once(&mut last).is_ready());
+        assert_eq!((semaphore.available(), semaphore.queue.borrow().len()), (1, 0));
     }
 
     #[test]
