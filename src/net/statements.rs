@@ -72,11 +72,13 @@ impl Statements {
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<(StatementId, Rc<Statement>), CqlError> {
-        let (id, id_of_text) = (statement_id(keyspace, text), statement_id(None, text));
         let known = |id: &StatementId| self.by_id.borrow().get(id).cloned();
+        let id = statement_id(keyspace, text);
         if let Some(statement) = known(&id) {
             return Ok((id, statement));
         }
+        // Hashed after that look-up: of a long text it costs more than all else.
+        let id_of_text = statement_id(None, text);
         if let Some(statement) = known(&id_of_text).filter(|known| known.prepared.names_keyspaces) {
             return Ok((id_of_text, statement));
         }
