@@ -158,6 +158,8 @@ impl Connection {
     /// Starts a send of all that is encoded, and a receive where the client is keeping up. Where it is not, and nothing
     /// else is to be done at once, watches for its end.
     fn start_transfers(&mut self, more: bool) {
+        // Events, and what was answered at once: it may wait for the send that is under way.
+        self.count_unsent();
         if self.sending.is_none() {
             self.seal();
             if let Some(piece) = self.unsent.next() {
@@ -376,7 +378,8 @@ impl Connection {
 
     /// Counts the frame that `rest` begins; where there is no room for it, it is answered OVERLOADED and passed over.
     fn count_unfinished(&mut self, rest: &[u8]) {
-        let bytes = rest.len() + self.decoder.unfinished_bytes();
+        let ahead_bytes = self.undecoded.reserve_ahead(rest.len(), self.decoder.missing_bytes(rest));
+        let bytes = rest.len() + self.decoder.unfinished_bytes() + ahead_bytes;
         self.is_within_frame = bytes > 0;
         let counted = if bytes > RECEIVE_BYTES_MIN { bytes } else { 0 };
         if let Err(error) = self.unfinished.resize(counted)

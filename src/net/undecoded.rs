@@ -14,6 +14,8 @@ pub struct Undecoded {
     bytes: Vec<u8>,
     /// Room for the next receive.
     room_bytes: usize,
+    /// Room beyond that for what an unfinished frame still lacks.
+    ahead_bytes: usize,
     /// Counts the room beyond `RECEIVE_BYTES_MIN`.
     grown: Held,
     small_receives: u32,
@@ -26,6 +28,7 @@ impl Undecoded {
         Undecoded {
             bytes: Vec::new(),
             room_bytes: RECEIVE_BYTES_MIN,
+            ahead_bytes: 0,
             grown: buffers.holder(),
             small_receives: 0,
             progress_bytes: 0,
@@ -35,8 +38,19 @@ impl Undecoded {
     /// The buffer for a receive, behind what is in it.
     pub fn lend(&mut self) -> Vec<u8> {
         let mut buffer = std::mem::take(&mut self.bytes);
-        buffer.reserve_exact(self.room_bytes);
+        let ahead_bytes = std::mem::take(&mut self.ahead_bytes);
+        if buffer.capacity() - buffer.len() < self.room_bytes {
+            buffer.reserve_exact(self.room_bytes + ahead_bytes);
+        }
         buffer
+    }
+
+    /// Of an unfinished frame `held_bytes` are in the buffer and `missing_bytes` are to come: where the next receive needs
+    /// a larger one, it grows by half of what it holds, so that no byte is copied many times. Gives what that may take
+    /// beyond the room for a receive, for the caller to count.
+    pub fn reserve_ahead(&mut self, held_bytes: usize, missing_bytes: usize) -> usize {
+        self.ahead_bytes = (held_bytes / 2).min(missing_bytes).saturating_sub(self.room_bytes);
+        self.ahead_bytes
     }
 
     /// The buffer comes back with `got` bytes more. Once STARTUP has come (`may_grow`), one that was filled is larger the
@@ -104,6 +118,40 @@ mod tests {
         let taken = all.len();
         undecoded.keep(all, taken);
         room
+    }
+
+    /// The buffer of a frame is moved so often while the frame comes, at every pace of receives.
+    fn moves(frame_bytes: usize, receive_bytes: usize, may_grow: bool) -> usize {
+        let budget = Budget::new("receive buffers", RECEIVE_BYTES);
+        let mut undecoded = Undecoded::new(&budget);
+        let (mut held_bytes, mut capacity, mut moves) = (0, 0, 0);
+        while held_bytes < frame_bytes {
+            let missing_bytes = frame_bytes - held_bytes;
+            let ahead_bytes = undecoded.reserve_ahead(held_bytes, missing_bytes);
+            let counted_bytes = held_bytes + ahead_bytes + undecoded.room_bytes;
+            let mut buffer = undecoded.lend();
+            moves += usize::from(buffer.capacity() != capacity);
+            capacity = buffer.capacity();
+            assert!(capacity <= counted_bytes.max(held_bytes + held_bytes / 2 + RECEIVE_BYTES));
+            assert!(capacity <= frame_bytes + RECEIVE_BYTES, "no more than the frame");
+            let got = receive_bytes.min(missing_bytes).min(capacity - held_bytes);
+            held_bytes += got;
+            buffer.resize(held_bytes, 7);
+            undecoded.give_back(buffer, got, may_grow);
+            let all = undecoded.take();
+            undecoded.keep(all, 0);
+        }
+        moves
+    }
+
+    #[test]
+    fn a_large_frame_is_not_moved_at_every_receive() {
+        for receive_bytes in [1_448, RECEIVE_BYTES_MIN, RECEIVE_BYTES, usize::MAX] {
+            for may_grow in [false, true] {
+                let moves = moves(16 << 20, receive_bytes, may_grow);
+                assert!(moves <= 32, "{moves} moves at {receive_bytes} bytes a receive");
+            }
+        }
     }
 
     #[test]

@@ -117,6 +117,18 @@ impl FrameDecoder {
         if self.gathering.given_out { 0 } else { self.gathering.bytes.len() }
     }
 
+    /// Bytes that the frame at the front of `received` still lacks; none where its length is not known yet, and where it
+    /// comes in segments, each of which is short.
+    pub fn missing_bytes(&self, received: &[u8]) -> usize {
+        match self.framing {
+            Framing::Plain | Framing::Compressed(_) => {
+                let header = Header::decode(received, self.direction, self.body_bytes_max).ok().flatten();
+                header.map_or(0, |header| (HEADER_BYTES + header.body_bytes).saturating_sub(received.len()))
+            }
+            Framing::Segments | Framing::SegmentsLz4 => 0,
+        }
+    }
+
     /// Gives up the frame that has begun and is not whole: what came of it is dropped, and what is still to come is
     /// passed over. Gives its stream; `None` where no header is known yet. `received` is all that `next` left.
     pub fn pass_over(&mut self, received: &[u8]) -> Option<i16> {
