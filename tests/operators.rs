@@ -9,8 +9,10 @@ use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use helenus::io::sim::Faults;
 use helenus::net::Limits;
 use helenus::protocol::{CqlError, ErrorCode, ProtocolVersion, Value};
+use helenus::router::Timeouts;
 use helenus::router::message::{Operation, Reply};
 use support::server::Server;
 use support::wire::{Client, Node};
@@ -19,7 +21,11 @@ const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleS
 
 /// A node of two shards with rows in ks.t and ks.u, and a client.
 fn node() -> (Node, Client) {
-    let node = Node::start(2, Limits::default());
+    node_with(Timeouts::all(Duration::from_secs(3600)))
+}
+
+fn node_with(timeouts: Timeouts) -> (Node, Client) {
+    let node = Node::start_with(2, Limits::default(), timeouts);
     let mut client = node.started(ProtocolVersion::V4);
     let client = node.run(async move {
         for text in [KEYSPACE, "CREATE TABLE ks.t (k int PRIMARY KEY)", "CREATE TABLE ks.u (k int PRIMARY KEY)"] {
@@ -130,6 +136,42 @@ fn a_snapshot_that_fails_leaves_nothing_and_its_tag_is_free() {
     assert_eq!(links(&node), before);
     assert_eq!(operate(&node, snapshot("s", &["ks"], &["t"])), Ok(()));
     assert!(links(&node).len() > before.len());
+}
+
+/// A shard links what it was asked to when it comes to it, whether anyone still waits or not.
+#[test]
+fn a_snapshot_that_comes_too_late_leaves_nothing_and_its_tag_is_free() {
+    let whole = {
+        let (node, _client) = node();
+        assert_eq!(operate(&node, snapshot("s", &["ks"], &["t"])), Ok(()));
+        links(&node)
+    };
+    let (mut late, mut in_time) = (0, 0);
+    for patience_ms in (250..8_000).step_by(250) {
+        let operation = Duration::from_millis(patience_ms);
+        let (node, mut client) = node_with(Timeouts { operation, ..Timeouts::all(Duration::from_secs(3600)) });
+        node.sim.set_faults(Faults { slow_io_ppm: 1_000_000, ..Faults::NONE });
+        let begun = node.operate(snapshot("s", &["ks"], &["t"]));
+        node.sim.run_for(Duration::from_secs(60)).unwrap();
+        let taken = outcome(&begun);
+        node.sim.set_faults(Faults::NONE);
+        if taken.is_ok() {
+            in_time += 1;
+        } else {
+            late += 1;
+            assert_eq!(links(&node), [""; 0], "after {patience_ms} ms");
+            assert_eq!(operate(&node, snapshot("s", &["ks"], &["t"])), Ok(()), "after {patience_ms} ms");
+        }
+        assert_eq!(links(&node).len(), whole.len(), "after {patience_ms} ms");
+        // And the one that TRUNCATE takes first.
+        node.sim.set_faults(Faults { slow_io_ppm: 1_000_000, ..Faults::NONE });
+        let truncated = node.run(async move { client.ask("TRUNCATE ks.t", &[]).await.code().is_none() });
+        node.sim.run_for(Duration::from_secs(60)).unwrap();
+        node.sim.set_faults(Faults::NONE);
+        let left = links(&node).iter().filter(|path| path.contains("/truncated-")).count();
+        assert!(left == whole.len() || (left == 0 && !truncated), "after {patience_ms} ms: {left} links stay");
+    }
+    assert!(late > 0 && in_time > 0, "{late} late, {in_time} in time");
 }
 
 /// Wherever a snapshot is when snapshots are cleared, whoever takes it: both are done, and it is whole.

@@ -4,10 +4,12 @@
 //! time.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use crate::base::ids::TableId;
-use crate::base::local::Semaphore;
+use crate::base::local::{Semaphore, oneshot};
+use crate::io::TaskClass;
 use crate::protocol::CqlError;
 use crate::router::Router;
 use crate::router::errors;
@@ -51,6 +53,15 @@ impl Drop for UnderWay {
     }
 }
 
+/// What every shard is to link.
+struct Links {
+    tag: String,
+    tables: Vec<Rc<Table>>,
+}
+
+/// A shard that runs answers some time: longer than any waits for its disk.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(365 * 86_400);
+
 /// A snapshot to take before a table's data goes.
 pub(super) struct SnapshotDue {
     pub tag: String,
@@ -63,14 +74,10 @@ impl Router {
         check_tag(tag).map_err(|error| errors::shard_error(&error))?;
         let schema = self.schema();
         let chosen: Vec<Rc<Table>> = tables.iter().filter_map(|id| schema.table_by_id(*id).cloned()).collect();
-        let _under_way = self.begin_snapshot(tag, &chosen).await?;
-        let deadline_ns = self.deadline(self.timeouts.operation);
-        let taken =
-            self.ask_all(|| Request::Snapshot { tag: tag.to_owned(), tables: tables.to_vec() }, deadline_ns).await;
-        if taken.is_err() {
-            self.discard_snapshots(chosen.iter().map(|table| (tag, &**table))).await;
-        }
-        taken
+        let under_way = vec![self.begin_snapshot(tag, &chosen).await?];
+        let links = vec![Links { tag: tag.to_owned(), tables: chosen }];
+        let (_under_way, replies) = self.link_everywhere(under_way, links).await?;
+        Ok(replies)
     }
 
     /// Refuses a tag that has been used for one of these tables, before anything is linked.
@@ -109,27 +116,65 @@ impl Router {
     /// Takes these snapshots, whole, on every shard, before any shard's data goes. Where one fails none of them stays: a
     /// shard is waited for as long as an operator would, since it would go on with what was cleared. Shard 0 runs it.
     pub(super) async fn snapshot_first(self: &Rc<Self>, due: &[SnapshotDue]) -> Result<Vec<UnderWay>, CqlError> {
-        let deadline_ns = self.deadline(self.timeouts.operation);
         let turn = self.snapshots.turn.acquire(1).await;
         let under_way = due.iter().map(|due| UnderWay::new(self, &due.tag)).collect();
         drop(turn);
-        for (at, SnapshotDue { tag, table }) in due.iter().enumerate() {
-            let request = || Request::Snapshot { tag: tag.clone(), tables: vec![table.id] };
-            let Err(error) = self.ask_all(request, deadline_ns).await else { continue };
-            self.discard_snapshots(due[..=at].iter().map(|due| (&*due.tag, &*due.table))).await;
+        let links = due.iter().map(|due| Links { tag: due.tag.clone(), tables: vec![due.table.clone()] }).collect();
+        let taken = self.link_everywhere(under_way, links).await;
+        taken.map(|(under_way, _)| under_way).map_err(|error| {
             let reason = error.message();
-            return Err(CqlError::server_error(format!(
+            CqlError::server_error(format!(
                 "nothing is removed, because the snapshot that `auto_snapshot` asks for failed: {reason}"
-            )));
+            ))
+        })
+    }
+
+    /// Has every shard link these, in a task that waits for each of them however long it takes: one that is slow links
+    /// after the deadline too. Until all have answered the tags stay under way; what failed, and what nobody waits for any
+    /// more, is removed then.
+    async fn link_everywhere(
+        self: &Rc<Self>,
+        under_way: Vec<UnderWay>,
+        links: Vec<Links>,
+    ) -> Result<(Vec<UnderWay>, Vec<Reply>), CqlError> {
+        let (sender, receiver) = oneshot();
+        let wait = Rc::new(());
+        let (router, is_waited_for) = (self.clone(), Rc::downgrade(&wait));
+        self.io.spawn(TaskClass::Foreground, async move {
+            let asked = router.link_in_turn(&links, &is_waited_for).await;
+            if asked.is_err() || is_waited_for.strong_count() == 0 {
+                router.discard_snapshots(&links).await;
+            }
+            sender.send(asked.map(|replies| (under_way, replies)));
+        });
+        let linked = self.within(self.timeouts.operation, receiver).await.flatten();
+        drop(wait);
+        linked.unwrap_or_else(|| {
+            Err(CqlError::server_error("a shard did not answer in time; nothing of the snapshot will stay"))
+        })
+    }
+
+    /// The replies to the last of these; nothing more is asked for once one failed or nobody waits.
+    async fn link_in_turn(self: &Rc<Self>, links: &[Links], is_waited_for: &Weak<()>) -> Result<Vec<Reply>, CqlError> {
+        let mut replies = Vec::new();
+        for Links { tag, tables } in links {
+            if is_waited_for.strong_count() == 0 {
+                break;
+            }
+            let tables: Vec<TableId> = tables.iter().map(|table| table.id).collect();
+            let request = || Request::Snapshot { tag: tag.clone(), tables: tables.clone() };
+            replies = self.ask_all(request, self.deadline(ANSWERED_WITHIN)).await?;
         }
-        Ok(under_way)
+        Ok(replies)
     }
 
     /// Removes what has been linked of snapshots that failed.
-    async fn discard_snapshots(&self, failed: impl Iterator<Item = (&str, &Table)>) {
-        for (tag, table) in failed {
-            if let Err(left) = self.shard.discard_snapshot(tag, table).await {
-                tracing::warn!(%tag, error = %left, "an unfinished snapshot stays");
+    async fn discard_snapshots(&self, failed: &[Links]) {
+        for Links { tag, tables } in failed {
+            for table in tables {
+                if let Err(left) = self.shard.discard_snapshot(tag, table).await {
+                    tracing::warn!(%tag, error = %left, "an unfinished snapshot stays");
+                }
             }
         }
     }

@@ -80,6 +80,9 @@ impl Shard {
 
     /// Removes what the snapshot of this tag holds of a table. Shard 0 removes for every shard.
     pub async fn discard_snapshot(&self, tag: &str, table: &Table) -> Result<(), ShardError> {
+        if !self.io.exists(&self.config.snapshots_dir).await? {
+            return Ok(());
+        }
         let dir = self.snapshot_dir(tag, table);
         if self.io.exists(&dir).await? {
             self.remove_all_in(&dir).await?;
