@@ -92,6 +92,9 @@ impl Shard {
                 Err(ReadStop::Corrupt(what)) => return Err(ReadError::Corrupt(what)),
             }
             if self.io.now_ns() > turn_ends_ns {
+                if is_scan {
+                    misses.give_up_room();
+                }
                 drop(scan.take());
                 self.io.yield_now().await;
                 scan = self.scan_turn(is_scan).await;

@@ -6,11 +6,16 @@ use std::rc::Rc;
 use hashbrown::hash_map::Entry;
 
 use crate::base::collections::{HashMap, hasher};
+use crate::base::local::Semaphore;
 use crate::sstable::SSTableId;
 use crate::sstable::block::Block;
 
 /// Memory of a slot and its map entry beside the block.
 const SLOT_BYTES: usize = 96;
+
+/// What reads may load at once, and hold of it until they have gone on, as it is stored; the next wait, first come, first
+/// served. What is larger is loaded alone.
+const LOAD_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -44,7 +49,7 @@ pub struct CacheStats {
 }
 
 /// Blocks by file and offset. A block that anyone else holds is not evicted, so what a read has loaded is there when it
-/// starts again; the budget may be exceeded by what is held.
+/// starts again; the budget may be exceeded by what is held, for which reads wait until there is room.
 pub struct BlockCache {
     map: RefCell<HashMap<Key, u32>>,
     slots: RefCell<Slots>,
@@ -52,10 +57,16 @@ pub struct BlockCache {
     hits: Cell<u64>,
     misses: Cell<u64>,
     evictions: Cell<u64>,
+    loads: Rc<Semaphore>,
 }
 
 impl BlockCache {
     pub fn new(bytes_max: usize) -> Self {
+        BlockCache::with_loads(bytes_max, LOAD_BYTES_MAX)
+    }
+
+    /// A cache for which so much may be loaded at once.
+    pub(crate) fn with_loads(bytes_max: usize, load_bytes_max: u64) -> Self {
         BlockCache {
             map: RefCell::new(HashMap::with_hasher(hasher())),
             slots: RefCell::default(),
@@ -63,7 +74,13 @@ impl BlockCache {
             hits: Cell::new(0),
             misses: Cell::new(0),
             evictions: Cell::new(0),
+            loads: Semaphore::new(load_bytes_max),
         }
+    }
+
+    /// Room for what reads load and hold.
+    pub(crate) fn loads(&self) -> &Rc<Semaphore> {
+        &self.loads
     }
 
     #[inline]
@@ -82,6 +99,12 @@ impl BlockCache {
     /// Whether a block is there, without using it.
     pub fn contains(&self, sstable: SSTableId, offset_bytes: u64) -> bool {
         self.map.borrow().contains_key(&Key { sstable, offset_bytes })
+    }
+
+    /// A block that is there, without using it.
+    pub(crate) fn peek(&self, sstable: SSTableId, offset_bytes: u64) -> Option<Rc<Block>> {
+        let at = self.map.borrow().get(&Key { sstable, offset_bytes }).copied()?;
+        self.slots.borrow().slots[at as usize].as_ref().map(|slot| slot.block.clone())
     }
 
     /// Adds a block. Where another read loaded it meanwhile, that one stays and is given back.

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::cell::Cell;
+use std::time::Duration;
+
 use super::*;
+use crate::io::TaskClass;
 use crate::mutation::read::TokenRange;
 use crate::sstable::{Compression, HeadKey, ScanItem, Scanner};
 
@@ -127,6 +131,62 @@ fn misses_are_noted_once_and_held_until_released() {
         misses.release();
         cache.set_bytes_max(0);
         assert_eq!(cache.stats().blocks, 0);
+    });
+}
+
+/// Reads that load more than there is room for wait for those that came first, and those that hold something and need
+/// more do not wait for each other.
+#[test]
+fn loads_wait_for_room_and_not_for_each_other() {
+    simulate(async |io| {
+        write(&io, "/1.sst", options(1, 100), &few()).await.unwrap();
+        let reader = Rc::new(open(&io, 1, "/1.sst").await.unwrap());
+        // Room for two blocks; none stays that nobody holds.
+        let cache = Rc::new(BlockCache::with_loads(0, 2 * (64 << 10)));
+        let (loaded, may_go, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+        for partition in few() {
+            let (reader, cache, clock) = (reader.clone(), cache.clone(), io.clone());
+            let (loaded, may_go, ended) = (loaded.clone(), may_go.clone(), ended.clone());
+            io.spawn(TaskClass::Foreground, async move {
+                let mut misses = Misses::new();
+                loop {
+                    let found = {
+                        let pins = Pins::new();
+                        let view = View { cache: &cache, pins: &pins, misses: &misses };
+                        reader.partition(view, partition.token, &partition.key, &[Slice::all()], false).map(drop)
+                    };
+                    if found.is_ok() {
+                        break;
+                    }
+                    misses.load(&cache).await.unwrap();
+                    loaded.set(loaded.get() + 1);
+                    while !may_go.get() {
+                        clock.sleep(Duration::from_millis(1)).await;
+                    }
+                }
+                ended.set(ended.get() + 1);
+            });
+        }
+        io.sleep(Duration::from_secs(1)).await;
+        assert_eq!((loaded.get(), cache.loads().waiting()), (2, few().len() - 2));
+        may_go.set(true);
+        io.sleep(Duration::from_secs(1)).await;
+        assert_eq!((ended.get(), cache.loads().taken()), (few().len(), 0));
+    });
+}
+
+/// What is larger than all the room is loaded alone.
+#[test]
+fn a_load_larger_than_the_room_is_alone() {
+    simulate(async |io| {
+        write(&io, "/1.sst", options(1, 100), &few()).await.unwrap();
+        let reader = open(&io, 1, "/1.sst").await.unwrap();
+        let cache = BlockCache::with_loads(0, 1);
+        for partition in few() {
+            let found = read(&reader, &cache, &partition.key, &[Slice::all()], false).await.unwrap();
+            assert!(found.is_some());
+            assert_eq!(cache.loads().taken(), 0);
+        }
     });
 }
 
