@@ -142,6 +142,18 @@ impl CommitLog {
         state.flights.push_back(Flight { end: closed.end, bytes, done: false });
         state.queue.push_back(Block { number, closed, file: state.active.file.clone() });
     }
+
+    /// Waits until the log fails, which most never do.
+    pub async fn failed(&self) -> LogError {
+        loop {
+            let changed = self.room.notified();
+            if let Some(failure) = self.failure() {
+                return failure;
+            }
+            changed.await;
+        }
+    }
+
     /// Waits until an append that was refused with `Busy` may go through.
     pub async fn room(&self) -> Result<(), LogError> {
         loop {

@@ -17,7 +17,7 @@ use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::Request;
-use crate::shard::{BatchId, Intent, PurgeHold, Write};
+use crate::shard::{BatchId, Intent, NO_DEADLINE, PurgeHold, Write};
 
 /// How often completions are logged: until then an intent would be redone, which changes nothing.
 const COMPLETION_PERIOD: Duration = Duration::from_secs(1);
@@ -153,7 +153,7 @@ impl Router {
         let bytes = own.iter().map(Vec::len).chain(remote.iter().map(|part| part.len())).sum();
         self.shard.admit_bytes(bytes, deadline_ns).await.map_err(errors::write_error)?;
         let begin = || self.shard.begin_batch(own, &remote, timestamp);
-        self.shard.when_room(begin).await.map_err(errors::write_error)
+        self.shard.when_room(deadline_ns, begin).await.map_err(errors::write_error)
     }
 
     /// Sends each owner the part that it has not acknowledged.
@@ -208,7 +208,7 @@ impl Router {
     async fn log_completions(self: &Rc<Self>, batches: &[Rc<OpenBatch>]) -> Result<(), CqlError> {
         let mut intents: Vec<LogPosition> = batches.iter().map(|batch| batch.intent).collect();
         let complete = || self.shard.complete_batches(&mut intents);
-        self.shard.when_room(complete).await.map_err(errors::write_error)?;
+        self.shard.when_room(NO_DEADLINE, complete).await.map_err(errors::write_error)?;
         self.shard.sync().await.map_err(errors::write_error)?;
         self.open_batches.list.borrow_mut().retain(|open| !batches.iter().any(|done| Rc::ptr_eq(open, done)));
         for batch in batches {

@@ -10,7 +10,7 @@ use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
 use crate::schema::{Keyspace, Schema, SchemaOp, Table, stored};
-use crate::shard::{AutoSnapshot, Write};
+use crate::shard::{AutoSnapshot, NO_DEADLINE, Write};
 
 /// A wall clock that goes back by less is held instead.
 const STEP_BACK_US: i64 = 1_000_000;
@@ -74,8 +74,9 @@ impl Router {
         let mutations = stored.into_iter().map(|mutation| mutation.bytes).collect();
         let mut write = Write { mutations, ..Write::default() };
         let not_logged = |error| NotStored { error: errors::write_error(error), is_logged: false };
-        self.shard.admit(&write, self.deadline(self.timeouts.operation)).await.map_err(not_logged)?;
-        let applied = self.shard.when_room(|| self.shard.apply(&mut write)).await.map_err(not_logged)?;
+        let deadline_ns = self.deadline(self.timeouts.operation);
+        self.shard.admit(&write, deadline_ns).await.map_err(not_logged)?;
+        let applied = self.shard.when_room(deadline_ns, || self.shard.apply(&mut write)).await.map_err(not_logged)?;
         let logged = |error| NotStored { error, is_logged: true };
         self.shard.acknowledged(applied).await.map_err(|error| logged(errors::write_error(error)))?;
         self.shard.flush(Some(&tables)).await.map_err(|error| logged(errors::shard_error(&error)))
@@ -90,7 +91,7 @@ impl Router {
             let rows = system_rows::of_change(after, before, &back, &self.context());
             let mutations = rows.into_iter().map(|mutation| mutation.bytes).collect();
             let mut write = Write { mutations, ..Write::default() };
-            let undone = match self.shard.when_room(|| self.shard.apply(&mut write)).await {
+            let undone = match self.shard.when_room(NO_DEADLINE, || self.shard.apply(&mut write)).await {
                 Ok(applied) => self.shard.acknowledged(applied).await,
                 Err(error) => Err(error),
             };

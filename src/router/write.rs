@@ -150,7 +150,8 @@ impl Router {
     /// The owner's half of a write.
     pub(super) async fn apply_here(&self, mut write: Write, deadline_ns: u64) -> Result<Applied, CqlError> {
         self.shard.admit(&write, deadline_ns).await.map_err(errors::write_error)?;
-        let applied = self.shard.when_room(|| self.shard.apply(&mut write)).await.map_err(errors::write_error)?;
+        let applied =
+            self.shard.when_room(deadline_ns, || self.shard.apply(&mut write)).await.map_err(errors::write_error)?;
         self.shard.acknowledged(applied).await.map_err(errors::write_error)?;
         Ok(applied)
     }

@@ -21,7 +21,9 @@ use crate::router::{Router, Timeouts};
 use crate::schema::partitioner::{Sharding, token_of};
 use crate::schema::{Schema, SchemaOp, stored, system};
 use crate::shard::root::{COMMITLOG_DIR, Examined, LogStream, Root, RootError, SNAPSHOTS_DIR, SSTABLES_DIR};
-use crate::shard::{LogStreams, READ_TURN_PLACES, Shard, ShardConfig, ShardError, Write, create_manifests, reshard};
+use crate::shard::{
+    LogStreams, NO_DEADLINE, READ_TURN_PLACES, Shard, ShardConfig, ShardError, Write, create_manifests, reshard,
+};
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -400,7 +402,7 @@ async fn write_system_rows(
     let rows = system_rows::of_boot(schema, mark, &local, &router.context());
     for mutation in rows {
         let mut write = Write { mutations: vec![mutation.bytes], ..Write::default() };
-        let applied = shard.when_room(|| shard.apply(&mut write)).await;
+        let applied = shard.when_room(NO_DEADLINE, || shard.apply(&mut write)).await;
         applied.map_err(|error| ShardError::LogFailed(error.to_string()))?;
     }
     Ok(())

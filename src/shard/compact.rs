@@ -121,9 +121,11 @@ impl Shard {
         let table = store.table();
         let reader = match &outcome.output {
             Some(info) => {
-                self.sync_sstables_dir().await?;
-                let opened = Reader::open(&self.io, output, &info.path, &table).await;
-                Some(Rc::new(opened.map_err(sstable_error)?))
+                let opened = async {
+                    self.sync_sstables_dir().await?;
+                    Reader::open(&self.io, output, &info.path, &table).await.map_err(sstable_error)
+                };
+                Some(Rc::new(self.kept(&info.path, opened.await).await?))
             }
             None => None,
         };

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::base::ids::{LogPosition, TableId};
+use crate::base::local::Permit;
 use crate::base::plants::Plant;
 use crate::io::{IoClass, TaskClass};
 use crate::memtable::{Memtable, PartitionBound};
 use crate::mutation::PartitionCursor;
 use crate::mutation::read::Slice;
+use crate::schema::Table;
 use crate::shard::manifest::{LiveSstable, TokenSpan};
 use crate::shard::tables::{TableStore, bump};
 use crate::shard::{Shard, ShardError};
@@ -91,12 +93,11 @@ impl Shard {
         let id = self.manifest.next_sstable();
         let name = self.sstable_name(id);
         let path = self.config.sstables_dir.join(&name);
+        self.check_log()?;
         let turn = self.flush_turn.acquire(1).await;
         self.write_memtable(&path, id, store, &frozen.memtable).await?;
-        self.sync_sstables_dir().await?;
-        drop(turn);
-        self.sync_log(frozen.until).await?;
-        let reader = Rc::new(Reader::open(&self.io, id, &path, &table).await.map_err(sstable_error)?);
+        let opened = self.open_flushed(id, &path, &table, turn, frozen.until).await;
+        let reader = self.kept(&path, opened).await?;
         let from = store.flushed_to.get();
         let (stream, high_water) = (self.own_stream.get(), self.clock.last());
         let live = LiveSstable { id, file: name, spans: vec![TokenSpan::ALL], level: 0 };
@@ -117,6 +118,31 @@ impl Shard {
         tracing::debug!(shard = self.io.shard_id().0, table = %format!("{}.{}", table.keyspace, table.name), "flushed");
         self.compaction_wanted.notify_all();
         Ok(())
+    }
+
+    /// Makes a file that is written durable by its name, and opens it once the log is as far.
+    async fn open_flushed(
+        &self,
+        id: SSTableId,
+        path: &Path,
+        table: &Rc<Table>,
+        turn: Permit,
+        until: LogPosition,
+    ) -> Result<Rc<Reader>, ShardError> {
+        self.sync_sstables_dir().await?;
+        drop(turn);
+        self.sync_log(until).await?;
+        Ok(Rc::new(Reader::open(&self.io, id, path, table).await.map_err(sstable_error)?))
+    }
+
+    /// What became of a file that no manifest names yet: where it failed the file goes, since the next try writes another.
+    pub(super) async fn kept<T>(&self, path: &Path, outcome: Result<T, ShardError>) -> Result<T, ShardError> {
+        if outcome.is_err()
+            && let Err(left) = self.io.remove_file(path).await
+        {
+            tracing::warn!(path = %path.display(), error = %left, "an unfinished SSTable stays until the next start");
+        }
+        outcome
     }
 
     async fn write_memtable(
@@ -162,6 +188,12 @@ impl Shard {
         }
     }
 
+    /// Once the log has failed nothing that it holds becomes durable any more, and so nothing may be flushed.
+    fn check_log(&self) -> Result<(), ShardError> {
+        let failure = self.log.get().and_then(|log| log.failure());
+        failure.map_or(Ok(()), |error| Err(ShardError::LogFailed(error.to_string())))
+    }
+
     pub(super) async fn sync_sstables_dir(&self) -> Result<(), ShardError> {
         if self.config.planted.is(Plant::SkipDirectorySync) {
             return Ok(());
@@ -180,6 +212,10 @@ impl Shard {
                 Some(Relief::Evacuate(store)) => self.evacuate(&store).await,
                 Some(Relief::Flush(store)) => {
                     if let Err(error) = self.flush_table(&store).await {
+                        if self.check_log().is_err() {
+                            tracing::error!(shard = self.io.shard_id().0, %error, "no flushes until a restart");
+                            return;
+                        }
                         tracing::error!(shard = self.io.shard_id().0, %error, "a flush failed; it is tried again");
                         self.io.sleep(RETRY_AFTER).await;
                     }

@@ -55,7 +55,7 @@ pub use recover::{LogStreams, Recovered, Recovery, remove_old_streams};
 pub use report::TableReport;
 pub use snapshot::{AutoSnapshot, Cleared, check_tag};
 pub use tables::TableStore;
-pub use write::{Applied, ExpectedBatch, Intent, Write};
+pub use write::{Applied, ExpectedBatch, Intent, NO_DEADLINE, Write};
 
 /// What one shard is given.
 #[derive(Clone, Debug)]

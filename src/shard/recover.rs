@@ -19,7 +19,7 @@ use crate::mutation::{MutationView, timestamp};
 use crate::schema::system;
 use crate::shard::open::LoggedSchemas;
 use crate::shard::write::{Part, completed_intent, intent_parts};
-use crate::shard::{Shard, ShardError, TableStore, Write, WriteError};
+use crate::shard::{NO_DEADLINE, Shard, ShardError, TableStore, Write, WriteError};
 
 /// The logs that a shard starts from.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl Shard {
         for part in std::mem::take(&mut recovery.redo) {
             let timestamp = timestamp(&part);
             let mut write = Write { mutations: vec![part], timestamp };
-            match self.when_room(|| self.apply(&mut write)).await {
+            match self.when_room(NO_DEADLINE, || self.apply(&mut write)).await {
                 Ok(_) | Err(WriteError::UnknownTable(_)) => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -142,7 +142,7 @@ impl Shard {
     /// Every shard has done `open_log`: this shard's open batches are complete.
     pub async fn finish_recovery(&self, recovery: &mut Recovery) -> Result<(), ShardError> {
         let mut open: Vec<LogPosition> = recovery.open.drain(..).map(|(position, _)| position).collect();
-        self.when_room(|| self.complete_batches(&mut open)).await.map_err(failed)?;
+        self.when_room(NO_DEADLINE, || self.complete_batches(&mut open)).await.map_err(failed)?;
         self.sync().await.map_err(failed)
     }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::*;
 use crate::base::ids::{ColumnId, ShardId, StreamId};
 use crate::commitlog::{LogConfig, ReplayOptions, SyncMode};
+use crate::io::TaskClass;
 use crate::io::sim::{DiskOp, Faults, Planned, Simulation};
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
@@ -136,7 +137,7 @@ fn delete(k: i32, now_s: i64) -> Vec<u8> {
 pub(super) async fn write(shard: &Shard, mutations: Vec<Vec<u8>>) {
     let mut write = Write { mutations, ..Write::default() };
     shard.admit(&write, u64::MAX).await.expect("admitted");
-    let applied = shard.when_room(|| shard.apply(&mut write)).await.expect("applied");
+    let applied = shard.when_room(NO_DEADLINE, || shard.apply(&mut write)).await.expect("applied");
     shard.acknowledged(applied).await.expect("acknowledged");
 }
 
@@ -362,14 +363,69 @@ fn an_attempt_is_made_again_while_the_log_is_behind_and_only_then() {
     let ran = sim.run_on_node(|io| async move {
         let shard = start(io).await;
         let mut answers = vec![Ok(3), Err(WriteError::Busy), Err(WriteError::Busy)];
-        assert_eq!(shard.when_room(|| answers.pop().expect("not asked after an answer")).await, Ok(3));
+        assert_eq!(shard.when_room(NO_DEADLINE, || answers.pop().expect("not asked after an answer")).await, Ok(3));
         let mut answers = vec![Ok(3), Err(WriteError::Stopping), Err(WriteError::Busy)];
         assert_eq!(
-            shard.when_room(|| answers.pop().expect("not asked after an answer")).await,
+            shard.when_room(NO_DEADLINE, || answers.pop().expect("not asked after an answer")).await,
             Err(WriteError::Stopping)
         );
     });
     ran.expect("runs");
+}
+
+/// Writes that wait for memory wait for flushes: they do not wait past their deadline, nor once the log has failed, after
+/// which nothing is flushed. What is told so is not done later.
+#[test]
+fn nothing_waits_for_memory_for_ever() {
+    let sim = Simulation::new(21, Faults::NONE);
+    let write = || Write { mutations: vec![put(1, 1, 1)], ..Write::default() };
+    let started = sim.run_on_node(|io| async move {
+        let config = ShardConfig { memtable_bytes_max: 1, ..config() };
+        let shard = start_with(io.clone(), config, log(SyncMode::Batch), &schema()).await;
+        fill(&shard, 0..1).await;
+        let deadline_ns = io.now_ns() + 1_000_000;
+        assert_eq!(shard.admit(&write(), deadline_ns).await, Err(WriteError::Overloaded));
+        assert!(io.now_ns() >= deadline_ns);
+        let busy = || Err::<(), _>(WriteError::Busy);
+        assert_eq!(shard.when_room(deadline_ns, busy).await, Err(WriteError::Overloaded));
+        shard
+    });
+    let shard = started.expect("runs");
+    sim.plan_fault(Planned { op: DiskOp::Write, path_contains: "commitlog".into(), after: 0, errno: 5 });
+    let ran = sim.run_on_node(|io| async move {
+        let failing = shard.clone();
+        io.spawn(TaskClass::Foreground, async move {
+            failing.apply(&mut write()).expect("in memory");
+        });
+        assert!(matches!(shard.admit(&write(), NO_DEADLINE).await, Err(WriteError::LogFailed(_))));
+        assert!(matches!(shard.flush(None).await, Err(ShardError::LogFailed(_))));
+        let left = io.list_dir(&shard.config.sstables_dir).await.expect("no fault");
+        assert!(left.is_empty(), "{left:?}");
+    });
+    ran.expect("runs");
+}
+
+/// A flush that cannot be finished leaves no file behind, however often it is tried.
+#[test]
+fn flushes_that_fail_leave_no_files() {
+    for op in [DiskOp::Write, DiskOp::Sync, DiskOp::SyncDir, DiskOp::Read] {
+        let sim = Simulation::new(22, Faults::NONE);
+        let started = sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            fill(&shard, 0..3).await;
+            shard
+        });
+        let shard = started.expect("runs");
+        sim.plan_fault(Planned { op, path_contains: "/data/sstables".into(), after: 0, errno: 28 });
+        let ran = sim.run_on_node(|io| async move {
+            assert!(shard.flush(None).await.is_err(), "{op:?}");
+            let left = io.list_dir(&shard.config.sstables_dir).await.expect("no fault");
+            assert!(left.is_empty(), "{op:?}: {left:?}");
+            shard.flush(None).await.expect("there is space again");
+            assert_eq!(all_rows(&shard, 10).await, expected(0..3));
+        });
+        ran.expect("runs");
+    }
 }
 
 /// What a flush that failed has frozen still takes memory: once there is space it is what makes room.

@@ -1,6 +1,10 @@
 //! Writes: admitted, logged, applied; visible on return, acknowledged as the sync mode promises.
 
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
 
 use crate::base::ids::{LogPosition, SegmentId, TimestampMicros};
 use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket};
@@ -40,6 +44,9 @@ impl Write {
     }
 }
 
+/// The deadline of a write that is to be done however long that takes.
+pub const NO_DEADLINE: u64 = u64::MAX;
+
 /// What a batch's intent record holds for each mutation before its bytes: their length, little-endian, and whether it
 /// was applied here under the intent's position (1) or sent to its owner (0).
 const PART_HEAD_BYTES: usize = 5;
@@ -63,8 +70,13 @@ impl Shard {
         if self.memory.has_room(needed) {
             return Ok(());
         }
-        self.memory.wait_for_room(needed).await;
-        if self.io.now_ns() > deadline_ns { Err(WriteError::Overloaded) } else { Ok(()) }
+        let room = pin!(self.memory.wait_for_room(needed));
+        let failure = pin!(self.log().failed());
+        match self.in_time(deadline_ns, select(room, failure)).await? {
+            Either::Left(((), _)) => Ok(()),
+            // No flush gives memory back any more.
+            Either::Right((failure, _)) => Err(log_error(failure)),
+        }
     }
 
     /// Reserves a timestamp for a batch over several shards: at least `at_least`, and above all that this shard gave. It
@@ -133,13 +145,30 @@ impl Shard {
         Ok(())
     }
 
-    /// Tries until the answer is another than `Busy`, each time again once the log takes records.
-    pub async fn when_room<T>(&self, mut attempt: impl FnMut() -> Result<T, WriteError>) -> Result<T, WriteError> {
+    /// Tries until the answer is another than `Busy`, each time again once the log takes records. Not after the deadline:
+    /// what is told that it came too late is not done.
+    pub async fn when_room<T>(
+        &self,
+        deadline_ns: u64,
+        mut attempt: impl FnMut() -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
         loop {
             match attempt() {
-                Err(WriteError::Busy) => self.log().room().await.map_err(log_error)?,
+                Err(WriteError::Busy) => {
+                    self.in_time(deadline_ns, self.log().room()).await?.map_err(log_error)?;
+                }
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// The future's value, or `Overloaded` once the deadline is over, whatever comes then.
+    async fn in_time<F: Future>(&self, deadline_ns: u64, future: F) -> Result<F::Output, WriteError> {
+        let patience = Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns()));
+        let late = pin!(self.io.sleep(patience));
+        match select(pin!(future), late).await {
+            Either::Left((output, _)) if self.io.now_ns() <= deadline_ns => Ok(output),
+            _ => Err(WriteError::Overloaded),
         }
     }
 

@@ -153,13 +153,22 @@ impl Writer {
     /// Completes the file and syncs its data. Its name is durable after the caller has synced the directory.
     pub async fn finish(mut self) -> Result<SSTableInfo, SSTableError> {
         let file_bytes = self.builder.finish();
+        if let Err(error) = self.write_rest().await {
+            // The first failure is the one to report; a file that stays is removed at the next start.
+            let _ = self.abandon().await;
+            return Err(error);
+        }
+        let statistics = Rc::new(self.builder.statistics);
+        Ok(SSTableInfo { id: self.builder.options.id, path: self.path, file_bytes, statistics })
+    }
+
+    /// Writes and syncs what is left of a finished table.
+    async fn write_rest(&mut self) -> Result<(), SSTableError> {
         self.write_full().await?;
         while self.writes.len() > 0 {
             self.reap().await?;
         }
-        self.file.sync_data().await?;
-        let statistics = Rc::new(self.builder.statistics);
-        Ok(SSTableInfo { id: self.builder.options.id, path: self.path, file_bytes, statistics })
+        Ok(self.file.sync_data().await?)
     }
 
     /// Gives up: waits for what is on its way and removes the file.

@@ -34,6 +34,8 @@ const RESHARD_AFTER: u64 = 2;
 const LIVES_MAX: u64 = 100;
 /// Operations in each life.
 const OPERATIONS_A_LIFE: u64 = 130;
+/// Steps of what a life does in one go, before it is taken for endless: the most that was seen is under 300,000.
+const STEPS_MAX: u64 = 2_000_000;
 /// A line of progress after so many seeds.
 const SEEDS_TOLD: u64 = 1000;
 /// Starts that may fail by a fault before one without faults must succeed.
@@ -184,6 +186,7 @@ struct Ran {
 fn run_seed(seed: u64, features: Features, planted: Planted, is_told: bool) -> Ran {
     let mut dice = stream(seed);
     let sim = Rc::new(Simulation::new(seed, Faults::NONE));
+    sim.set_steps_max(STEPS_MAX);
     let world = World::new(features, &sim, is_told);
     world.say(|| format!("{features:?}"));
     let violation = lives(&sim, &world, &mut dice, planted).err();
