@@ -1,22 +1,38 @@
-//! `helenus-stress`: a load generator with cassandra-stress's command line, tables, rows of progress and summary.
+//! `helenus-stress`: a load generator with cassandra-stress's command line, tables, profiles, rows of progress and
+//! summary.
 //!
-//! Unlike the original it keeps many requests in flight on each of a few connections, and with `fixed=` it is
-//! open-loop: latency counts from the moment a request was due, whether or not it could be sent then.
+//! Unlike the original it keeps many requests in flight on each of a few connections, all of them driven from one
+//! pinned core or a few, and with `fixed=` it is open-loop: latency counts from the moment a request was due, whether
+//! or not it could be sent then.
 
 mod arguments;
+mod choice;
+mod connect;
 mod connection;
+mod distribution;
 mod driver;
+#[cfg(test)]
+mod end_to_end;
+mod graph;
+mod lane;
 mod numbers;
 mod output;
 mod pace;
+mod phase;
 mod poll;
 mod population;
+mod profile;
 mod progress;
+mod random;
+mod request;
 mod row;
 mod run;
 mod schema;
 mod summary;
 mod tally;
+#[cfg(test)]
+mod testing;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -30,14 +46,18 @@ fn main() -> ExitCode {
             println!("{}", arguments::USAGE);
             return ExitCode::SUCCESS;
         }
+        Ok(Parsed::Version) => {
+            println!("Version: {}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
         Err(error) => {
-            eprintln!("helenus-stress: {error}\n\n{}", arguments::USAGE);
+            eprintln!("helenus-stress: {error}\n(`helenus-stress help` lists what there is)");
             return ExitCode::from(2);
         }
     };
     match run::run(&arguments) {
-        Ok(errors) if errors == 0 || arguments.ignore_errors => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("helenus-stress: {error}");
             ExitCode::FAILURE

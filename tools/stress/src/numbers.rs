@@ -14,19 +14,36 @@ pub fn count(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
+/// The same, with an optional minus.
+pub fn signed(text: &str) -> Option<i64> {
+    match text.strip_prefix('-') {
+        Some(positive) => i64::try_from(count(positive)?).ok().map(|number| -number),
+        None => i64::try_from(count(text)?).ok(),
+    }
+}
+
+/// `FROM..TO`, both within, of numbers that may be negative and are less than 2^62 from 0.
+pub fn signed_range(text: &str) -> Option<(i64, i64)> {
+    const FARTHEST: i64 = 1 << 62;
+    let (from, to) = text.split_once("..")?;
+    let (from, to) = (signed(from.trim())?, signed(to.trim_start_matches('.').trim())?);
+    (from <= to && -FARTHEST < from && to < FARTHEST).then_some((from, to))
+}
+
 /// `FROM..TO`, both within.
 pub fn range(text: &str) -> Option<RangeInclusive<u64>> {
     let (from, to) = text.split_once("..")?;
-    let (from, to) = (count(from)?, count(to)?);
+    let (from, to) = (count(from)?, count(to.trim_start_matches('.'))?);
     (from <= to && to < i64::MAX as u64).then_some(from..=to)
 }
 
-/// A number of seconds, minutes or hours.
+/// A number of seconds, minutes, hours or days.
 pub fn duration(text: &str) -> Option<Duration> {
     let (digits, seconds) = match text.char_indices().last()? {
-        (at, 's') => (&text[..at], 1),
-        (at, 'm') => (&text[..at], 60),
-        (at, 'h') => (&text[..at], 3_600),
+        (at, 's' | 'S') => (&text[..at], 1),
+        (at, 'm' | 'M') => (&text[..at], 60),
+        (at, 'h' | 'H') => (&text[..at], 3_600),
+        (at, 'd' | 'D') => (&text[..at], 86_400),
         _ => return None,
     };
     let seconds = digits.parse::<u64>().ok()?.checked_mul(seconds).filter(|seconds| *seconds > 0)?;
@@ -71,9 +88,17 @@ mod tests {
     fn ranges_run_upwards() {
         assert_eq!(range("1..10M"), Some(1..=10_000_000));
         assert_eq!(range("5..5"), Some(5..=5));
-        for wrong in ["1", "1..", "5..4", "a..b", "1...2", "0..18446744073709551615"] {
+        assert_eq!(range("1...2"), Some(1..=2));
+        for wrong in ["1", "1..", "5..4", "a..b", "0..18446744073709551615"] {
             assert_eq!(range(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn numbers_may_be_negative() {
+        assert_eq!((signed("-5k"), signed("5"), signed("-"), signed("--1")), (Some(-5_000), Some(5), None, None));
+        assert_eq!((signed_range("-2..2"), signed_range("2..-2")), (Some((-2, 2)), None));
+        assert_eq!((signed_range("1..100B"), signed_range("1..9000000000B")), (Some((1, 100_000_000_000)), None));
     }
 
     #[test]
@@ -81,7 +106,8 @@ mod tests {
         assert_eq!(duration("90s"), Some(Duration::from_secs(90)));
         assert_eq!(duration("10m"), Some(Duration::from_secs(600)));
         assert_eq!(duration("1h"), Some(Duration::from_secs(3_600)));
-        for wrong in ["", "10", "0s", "m", "1d"] {
+        assert_eq!(duration("2d"), Some(Duration::from_secs(172_800)));
+        for wrong in ["", "10", "0s", "m", "1w"] {
             assert_eq!(duration(wrong), None, "{wrong}");
         }
     }

@@ -5,36 +5,20 @@ use hdrhistogram::Histogram;
 /// The longest latency told apart; what takes longer counts as this.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
-/// A kind of operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Write,
-    Read,
-}
-
-impl Kind {
-    pub const ALL: [Kind; 2] = [Kind::Write, Kind::Read];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Write => "WRITE",
-            Kind::Read => "READ",
-        }
-    }
-}
-
 /// The operations of one kind, over some time.
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// Of those that succeeded.
     pub latencies_us: Histogram<u64>,
     pub errors: u64,
+    pub partitions: u64,
+    pub rows: u64,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         let latencies_us = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("bounds that make sense");
-        Counts { latencies_us, errors: 0 }
+        Counts { latencies_us, errors: 0, partitions: 0, rows: 0 }
     }
 }
 
@@ -43,9 +27,15 @@ impl Counts {
         self.latencies_us.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.operations() == 0 && self.errors == 0
+    }
+
     pub fn add(&mut self, other: &Counts) {
         self.latencies_us.add(&other.latencies_us).expect("all have the same bounds");
         self.errors += other.errors;
+        self.partitions += other.partitions;
+        self.rows += other.rows;
     }
 
     /// The latency, in milliseconds, that so much of all operations stay below; 0 where there are none.
@@ -62,51 +52,56 @@ impl Counts {
     }
 }
 
-/// All operations, over some time.
-#[derive(Clone, Debug, Default)]
+/// All operations, over some time, by the places of their kinds.
+#[derive(Clone, Debug)]
 pub struct Tally {
-    pub writes: Counts,
-    pub reads: Counts,
+    kinds: Vec<Counts>,
 }
 
 impl Tally {
-    pub fn of(&self, kind: Kind) -> &Counts {
-        match kind {
-            Kind::Write => &self.writes,
-            Kind::Read => &self.reads,
-        }
+    /// Nothing, of so many kinds.
+    pub fn new(kinds: usize) -> Tally {
+        Tally { kinds: vec![Counts::default(); kinds] }
     }
 
-    fn of_mut(&mut self, kind: Kind) -> &mut Counts {
-        match kind {
-            Kind::Write => &mut self.writes,
-            Kind::Read => &mut self.reads,
-        }
+    pub fn of(&self, kind: usize) -> &Counts {
+        &self.kinds[kind]
     }
 
-    pub fn succeeded(&mut self, kind: Kind, latency_us: u64) {
-        self.of_mut(kind).latencies_us.saturating_record(latency_us.max(1));
+    #[inline]
+    pub fn succeeded(&mut self, kind: usize, latency_us: u64, partitions: u64, rows: u64) {
+        let counts = &mut self.kinds[kind];
+        counts.latencies_us.saturating_record(latency_us.max(1));
+        counts.partitions += partitions;
+        counts.rows += rows;
     }
 
-    pub fn failed(&mut self, kind: Kind) {
-        self.of_mut(kind).errors += 1;
+    pub fn failed(&mut self, kind: usize) {
+        self.kinds[kind].errors += 1;
     }
 
     pub fn add(&mut self, other: &Tally) {
-        self.writes.add(&other.writes);
-        self.reads.add(&other.reads);
+        for (counts, more) in self.kinds.iter_mut().zip(&other.kinds).filter(|(_, more)| !more.is_empty()) {
+            counts.add(more);
+        }
     }
 
-    /// Both kinds as one.
+    /// All kinds as one.
     pub fn total(&self) -> Counts {
-        let mut total = self.writes.clone();
-        total.add(&self.reads);
+        let mut total = Counts::default();
+        self.kinds.iter().filter(|counts| !counts.is_empty()).for_each(|counts| total.add(counts));
         total
     }
 
     /// Whether nothing was answered.
     pub fn is_empty(&self) -> bool {
-        Kind::ALL.iter().all(|kind| self.of(*kind).operations() == 0 && self.of(*kind).errors == 0)
+        self.kinds.iter().all(Counts::is_empty)
+    }
+
+    /// What was counted, which is none afterwards.
+    pub fn take(&mut self) -> Tally {
+        let kinds = self.kinds.len();
+        std::mem::replace(self, Tally::new(kinds))
     }
 }
 
@@ -116,32 +111,33 @@ mod tests {
 
     #[test]
     fn latencies_are_told_in_milliseconds() {
-        let mut tally = Tally::default();
-        (1..=1000).for_each(|at| tally.succeeded(Kind::Read, at * 1000));
-        let reads = tally.of(Kind::Read);
+        let mut tally = Tally::new(2);
+        (1..=1000).for_each(|at| tally.succeeded(1, at * 1000, 1, 1));
+        let reads = tally.of(1);
         assert!((reads.mean_ms() - 500.5).abs() < 1.0, "{}", reads.mean_ms());
         assert!((reads.latency_ms(0.99) - 990.0).abs() < 1.0 && (reads.max_ms() - 1000.0).abs() < 1.0);
     }
 
     #[test]
     fn tallies_add_up_kind_by_kind() {
-        let (mut one, mut two) = (Tally::default(), Tally::default());
+        let (mut one, mut two) = (Tally::new(2), Tally::new(2));
         assert!(one.is_empty());
-        one.succeeded(Kind::Write, 1_000);
-        two.succeeded(Kind::Read, 3_000);
-        two.failed(Kind::Read);
+        one.succeeded(0, 1_000, 1, 10);
+        two.succeeded(1, 3_000, 2, 5);
+        two.failed(1);
         one.add(&two);
         let total = one.total();
-        assert_eq!((one.writes.operations(), one.reads.operations(), total.operations()), (1, 1, 2));
-        assert_eq!((total.errors, one.is_empty()), (1, false));
+        assert_eq!((one.of(0).operations(), one.of(1).operations(), total.operations()), (1, 1, 2));
+        assert_eq!((total.errors, total.partitions, total.rows, one.is_empty()), (1, 3, 15, false));
+        assert!(!one.take().is_empty() && one.is_empty());
     }
 
     #[test]
     fn what_is_beyond_measure_counts_as_the_longest() {
-        let mut tally = Tally::default();
-        tally.succeeded(Kind::Write, 0);
-        tally.succeeded(Kind::Write, u64::MAX);
-        assert_eq!(tally.writes.operations(), 2);
-        assert!(tally.writes.max_ms() >= 3_600_000.0);
+        let mut tally = Tally::new(1);
+        tally.succeeded(0, 0, 1, 1);
+        tally.succeeded(0, u64::MAX, 1, 1);
+        assert_eq!(tally.of(0).operations(), 2);
+        assert!(tally.of(0).max_ms() >= 3_600_000.0);
     }
 }
