@@ -1,13 +1,13 @@
 //! `bench baseline`: the plain figures of the README, each below the command that gives it.
 
-mod instructions;
 mod server;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::inprocess::{Kind, WINDOW, allocations_of};
+use crate::arguments::Takes;
+use crate::inprocess::{Kind, Shape, To, WINDOW, cost};
 use server::Server;
 
 /// Starts of which the median is told.
@@ -26,6 +26,7 @@ struct Size {
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let size = parse(arguments)?;
+    let _factor = crate::calibration::shown();
     let programs = std::env::current_exe().map_err(|error| error.to_string())?;
     let programs = programs.parent().unwrap_or(Path::new(".")).to_owned();
     let scratch = Scratch::new(&programs)?;
@@ -35,18 +36,14 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn parse(arguments: &[String]) -> Result<Size, String> {
-    let mut size = Size { rows: 1_000_000, seconds: 30, in_flight: 64 };
-    let mut rest = arguments.iter();
-    while let Some(name) = rest.next() {
-        let value = rest.next().and_then(|value| value.parse::<u64>().ok()).filter(|value| *value > 0);
-        match (name.as_str(), value) {
-            ("--rows", Some(value)) => size.rows = value,
-            ("--seconds", Some(value)) => size.seconds = value,
-            ("--in-flight", Some(value)) => size.in_flight = value,
-            _ => return Err(format!("bench baseline: {name} is not `--rows N`, `--seconds N` or `--in-flight N`")),
-        }
-    }
-    Ok(size)
+    const TAKES: Takes = Takes { command: "baseline", options: &["--rows", "--seconds", "--in-flight"], flags: &[] };
+    let given = TAKES.parse(arguments)?;
+    given.no_words()?;
+    Ok(Size {
+        rows: given.number("--rows", 1_000_000)?,
+        seconds: given.number("--seconds", 30)?,
+        in_flight: given.number("--in-flight", 64)?,
+    })
 }
 
 /// A directory beside the programs, on the disk that a server would use; removed at the end.
@@ -127,17 +124,14 @@ fn figure(text: &str, label: &str) -> Option<f64> {
 
 fn in_process() -> Result<(), String> {
     for kind in [Kind::Read, Kind::Write] {
-        let each = |floor: bool| Ok::<_, String>(allocations_of(kind, floor, COUNTED)? as f64 / COUNTED as f64);
-        let (whole, floor) = (each(false)?, each(true)?);
-        let name = kind.name();
-        println!("$ bench inprocess {name} {COUNTED}   ({WINDOW} in flight; over {name}-floor)");
-        println!("  allocations an operation: {:.2} ({whole:.2} less {floor:.2})", whole - floor);
-        match instructions::measure(kind) {
-            Ok(counted) => {
-                let (whole, floor) = (counted.whole, counted.floor);
-                println!("  instructions an operation: {:.0} ({whole:.0} less {floor:.0})\n", whole - floor);
+        let shape = Shape { kind, shards: 1, to: To::Owner, floor: false, operations: COUNTED };
+        println!("$ bench inprocess {}   ({WINDOW} in flight)", kind.name());
+        match cost(&shape, false, None)?.spent {
+            Ok(spent) => {
+                println!("  allocations an operation: {:.2}", spent.node_allocations());
+                println!("  instructions an operation: {:.0}\n", spent.node_instructions());
             }
-            Err(reason) => println!("  instructions an operation: not counted ({reason})\n"),
+            Err(reason) => println!("  not counted ({reason})\n"),
         }
     }
     Ok(())

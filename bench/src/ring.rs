@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::alloc::allocations;
+use crate::arguments::Takes;
+use crate::counters::clock_ns;
 
 /// The size of one message.
 const MESSAGE_BYTES: usize = 128;
@@ -132,17 +134,11 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn parse(arguments: &[String]) -> Result<(usize, u64), String> {
-    let (mut rounds, mut messages) = (3, 50_000);
-    let mut rest = arguments.iter();
-    while let Some(name) = rest.next() {
-        let value = rest.next().and_then(|value| value.parse::<u64>().ok()).filter(|value| *value > 0);
-        match (name.as_str(), value) {
-            ("--rounds", Some(value)) => rounds = usize::try_from(value).map_err(|error| error.to_string())?,
-            ("--messages", Some(value)) => messages = value,
-            _ => return Err(format!("bench ring: {name} is not `--rounds N` or `--messages N`")),
-        }
-    }
-    Ok((rounds, messages))
+    const TAKES: Takes = Takes { command: "ring", options: &["--rounds", "--messages"], flags: &[] };
+    let given = TAKES.parse(arguments)?;
+    given.no_words()?;
+    let rounds = usize::try_from(given.number("--rounds", 3)?).map_err(|error| error.to_string())?;
+    Ok((rounds, given.number("--messages", 50_000)?))
 }
 
 fn measure(server: Server, core: Option<usize>, connections: usize, in_flight: usize, messages: u64) -> Cost {
@@ -165,12 +161,4 @@ fn median(costs: &[Cost]) -> Cost {
 fn print(shape: &str, half: &str, cost: Cost) {
     let Cost { enters, allocations, cpu_us, messages_per_s } = cost;
     println!("{shape:>22} {half:>6} {enters:>9.3} {allocations:>9.3} {cpu_us:>9.3} {messages_per_s:>11.0}");
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is whole for the length of the call.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut now) };
-    assert_eq!(result, 0, "a clock that every Linux has");
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

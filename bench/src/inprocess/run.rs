@@ -1,0 +1,220 @@
+//! One run in this thread: a node, a connection to each shard, windows of requests, and what they cost.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use helenus::base::ids::ShardId;
+use helenus::io::TaskClass;
+use helenus::io::sim::{Faults, Halted, Simulation};
+use helenus::schema::partitioner::{Sharding, token_of};
+
+use super::client::Client;
+use super::node::{ADDRESS, SHARD_AWARE, start, start_floor};
+use super::workload::{KEYSPACE, Kind};
+use crate::counters::Counters;
+
+/// Requests in flight on a connection: so many go out with each send.
+pub const WINDOW: u64 = 64;
+/// Different windows of a connection.
+const WINDOWS: u64 = 4;
+
+/// Whose keys a connection asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Those of the shard that serves it.
+    Owner,
+    /// Those of any shard.
+    Any,
+}
+
+/// What a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub kind: Kind,
+    pub shards: u16,
+    pub to: To,
+    /// Ask a node that answers with as many bytes and does nothing else.
+    pub floor: bool,
+    /// Measured, each connection its share.
+    pub operations: u64,
+}
+
+impl Shape {
+    /// The operations that are measured: whole windows on every connection.
+    pub fn operations(&self) -> u64 {
+        self.rounds() * WINDOW * u64::from(self.shards)
+    }
+
+    fn rounds(&self) -> u64 {
+        self.operations.div_ceil(WINDOW * u64::from(self.shards)).next_multiple_of(WINDOWS)
+    }
+}
+
+/// A connection that has been served all its windows once.
+struct Connection {
+    client: Client,
+    windows: Vec<Vec<u8>>,
+    answer_bytes: usize,
+}
+
+/// What the measured operations cost, by node, simulator and client together.
+pub fn run(shape: &Shape) -> Result<Counters, String> {
+    let sim = Simulation::new(1, Faults::NONE);
+    sim.set_steps_max(u64::MAX);
+    start(&sim, shape.shards)?;
+    let mut connections = prepare(&sim, shape)?;
+    if !shape.floor {
+        return measure(&sim, shape, connections);
+    }
+    let request_bytes = connections[0].windows[0].len() / WINDOW as usize;
+    let floor = Simulation::new(1, Faults::NONE);
+    floor.set_steps_max(u64::MAX);
+    start_floor(&floor, request_bytes, connections[0].answer_bytes)?;
+    for connection in &mut connections {
+        connection.client = Client::new(floor.client().connect(SHARD_AWARE).map_err(|error| error.to_string())?);
+    }
+    measure(&floor, shape, connections)
+}
+
+/// The table and its rows, a connection to each shard, and everything asked once.
+fn prepare(sim: &Simulation, shape: &Shape) -> Result<Vec<Connection>, String> {
+    let Shape { kind, shards, to, .. } = *shape;
+    let outside = sim.client();
+    let prepared = sim.run_client(async move {
+        let mut admin = Client::new(outside.connect(ADDRESS).map_err(|error| error.to_string())?);
+        admin.startup().await?;
+        admin.query(KEYSPACE).await?;
+        admin.query(kind.table()).await?;
+        let filling = admin.prepare(kind.filling()).await?;
+        let measured = admin.prepare(kind.statement()).await?;
+        let mut connections: Vec<Option<Connection>> = (0..shards).map(|_| None).collect();
+        while connections.iter().any(Option::is_none) {
+            let stream = outside.connect(SHARD_AWARE).map_err(|error| error.to_string())?;
+            let shard = stream.local_addr().port() % shards;
+            let keys = keys(kind, shards, shard, to);
+            let mut connection = Connection { client: Client::new(stream), windows: Vec::new(), answer_bytes: 0 };
+            connection.client.startup().await?;
+            connection.fill(kind, &filling, &keys).await?;
+            connection.warm_up(kind, &measured, &keys).await?;
+            connections[usize::from(shard)] = Some(connection);
+        }
+        Ok(connections.into_iter().flatten().collect())
+    });
+    prepared.map_err(|halted| halted.to_string())?
+}
+
+/// The keys that the connection of this shard asks for.
+fn keys(kind: Kind, shards: u16, shard: u16, to: To) -> Vec<Vec<u8>> {
+    let sharding = Sharding::new(shards);
+    let wanted = |(number, key): &(u64, Vec<u8>)| match to {
+        To::Owner => sharding.shard_of(token_of(key)) == ShardId(shard),
+        To::Any => number % u64::from(shards) == u64::from(shard),
+    };
+    let all = (0..).map(|number| (number, kind.key(number)));
+    all.filter(wanted).map(|(_, key)| key).take((WINDOW * WINDOWS) as usize).collect()
+}
+
+impl Connection {
+    async fn fill(&mut self, kind: Kind, id: &[u8], keys: &[Vec<u8>]) -> Result<(), String> {
+        let mut out = Vec::new();
+        for key in keys {
+            out.clear();
+            let requests = kind.put_filling(&mut self.client.encoder, id, key, &mut out);
+            self.client.send(&mut out).await?;
+            for _ in 0..requests {
+                self.client.answer().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the windows and asks each once: the answers are good and all of one size.
+    async fn warm_up(&mut self, kind: Kind, id: &[u8], keys: &[Vec<u8>]) -> Result<(), String> {
+        for keys in keys.chunks(WINDOW as usize) {
+            let mut out = Vec::new();
+            for (key, stream) in keys.iter().zip(0..) {
+                kind.put_request(&mut self.client.encoder, stream, id, key, &mut out);
+            }
+            self.client.send(&mut out).await?;
+            for _ in keys {
+                let answered = self.client.answer().await?;
+                if answered.rows != kind.answer_rows() {
+                    return Err(format!("{}: {:?} rows in an answer", kind.name(), answered.rows));
+                }
+                if self.answer_bytes != 0 && self.answer_bytes != answered.bytes {
+                    return Err(format!("{}: answers of two sizes", kind.name()));
+                }
+                self.answer_bytes = answered.bytes;
+            }
+            self.windows.push(out);
+        }
+        Ok(())
+    }
+
+    /// Sends window after window, each when the one before is answered.
+    async fn exchange(&mut self, rounds: u64) -> Result<(), String> {
+        let count = self.windows.len();
+        for round in 0..rounds {
+            let window = &mut self.windows[(round % count as u64) as usize];
+            self.client.send(window).await?;
+            self.client.take(self.answer_bytes * WINDOW as usize).await?;
+        }
+        Ok(())
+    }
+}
+
+/// All connections at once.
+fn measure(sim: &Simulation, shape: &Shape, connections: Vec<Connection>) -> Result<Counters, String> {
+    let (running, failed) = (Rc::new(Cell::new(connections.len())), Rc::new(RefCell::new(None)));
+    let rounds = shape.rounds();
+    for mut connection in connections {
+        let (running, failed) = (running.clone(), failed.clone());
+        sim.client_io().spawn(TaskClass::Foreground, async move {
+            if let Err(error) = connection.exchange(rounds).await {
+                *failed.borrow_mut() = Some(error);
+            }
+            running.set(running.get() - 1);
+        });
+    }
+    let before = Counters::now();
+    in_process_measured(sim, &mut || running.get() == 0).map_err(|halted| halted.to_string())?;
+    let used = Counters::now().since(before);
+    let failed = failed.borrow_mut().take();
+    failed.map_or(Ok(used), Err)
+}
+
+/// Callgrind collects in here alone, so this name is that of one function and of nothing within it.
+#[inline(never)]
+fn in_process_measured(sim: &Simulation, done: &mut dyn FnMut() -> bool) -> Result<(), Halted> {
+    sim.run_until(done)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::super::workload::KINDS;
+    use super::*;
+
+    #[test]
+    fn every_kind_goes_through_and_costs_more_than_the_floor() {
+        for kind in KINDS {
+            let shape = |floor| Shape { kind, shards: 1, to: To::Owner, floor, operations: WINDOW };
+            match (run(&shape(false)), run(&shape(true))) {
+                (Ok(node), Ok(floor)) => assert!(node.allocations >= floor.allocations, "{kind:?}"),
+                (Err(refused), _) if kind == Kind::Counter => assert!(refused.contains("counter"), "{refused}"),
+                (node, floor) => panic!("{kind:?}: {node:?} {floor:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn requests_go_to_their_owner_or_to_any() {
+        for to in [To::Owner, To::Any] {
+            let shape = Shape { kind: Kind::Read, shards: 3, to, floor: false, operations: WINDOW };
+            run(&shape).unwrap();
+            assert_eq!(shape.operations(), WINDOW * WINDOWS * 3);
+        }
+        let owned = keys(Kind::Read, 3, 1, To::Owner);
+        assert!(owned.iter().all(|key| Sharding::new(3).shard_of(token_of(key)) == ShardId(1)));
+    }
+}
