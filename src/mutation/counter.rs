@@ -11,13 +11,14 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     pub host: [u8; 16],
-    /// Raised by each of the host's additions.
+    /// Raised by each of the host's additions; microseconds since 1970 where that is more, so that it is never given again
+    /// for a counter that was deleted.
     pub clock: i64,
     /// The sum of the host's additions.
     pub count: i64,
 }
 
-const SHARE_BYTES: usize = 32;
+pub(super) const SHARE_BYTES: usize = 32;
 
 impl Share {
     fn from_bytes(bytes: &[u8; SHARE_BYTES]) -> Self {
@@ -48,14 +49,14 @@ pub fn total(value: &[u8]) -> i64 {
     shares(value).fold(0, |sum, share| sum.wrapping_add(share.count))
 }
 
-/// Appends to `out` the value after `host` has added `delta` to `before` (empty where the counter was not set).
-pub fn add(before: &[u8], host: [u8; 16], delta: i64, out: &mut Vec<u8>) {
+/// Appends to `out` the value after `host` has added `delta` to `before` (empty where the counter was not set), at `now_us`.
+pub fn add(before: &[u8], host: [u8; 16], delta: i64, now_us: i64, out: &mut Vec<u8>) {
     let mut added = false;
     for share in shares(before) {
         if !added && share.host >= host {
             added = true;
             let (clock, count) = if share.host == host { (share.clock, share.count) } else { (0, 0) };
-            Share { host, clock: clock + 1, count: count.wrapping_add(delta) }.write(out);
+            Share { host, clock: now_us.max(clock.saturating_add(1)), count: count.wrapping_add(delta) }.write(out);
             if share.host == host {
                 continue;
             }
@@ -63,7 +64,7 @@ pub fn add(before: &[u8], host: [u8; 16], delta: i64, out: &mut Vec<u8>) {
         share.write(out);
     }
     if !added {
-        Share { host, clock: 1, count: delta }.write(out);
+        Share { host, clock: now_us, count: delta }.write(out);
     }
 }
 
@@ -105,7 +106,7 @@ mod tests {
 
     fn after(before: &[u8], host: [u8; 16], delta: i64) -> Vec<u8> {
         let mut out = Vec::new();
-        add(before, host, delta, &mut out);
+        add(before, host, delta, 1, &mut out);
         out
     }
 

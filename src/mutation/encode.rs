@@ -2,6 +2,7 @@
 
 use crate::base::ids::{ColumnId, TableId, TimestampMicros};
 use crate::base::vint;
+use crate::mutation::draft::{self, ElementChange};
 use crate::mutation::entry::{self, KEY_BYTES_MAX, Stamp};
 use crate::schema::Position;
 
@@ -10,6 +11,9 @@ pub const FORMAT_VERSION: u8 = 1;
 
 /// The header's flag: the base timestamp was given by a server's clock, not by a client.
 pub(super) const FLAG_SERVER_TIMESTAMP: u8 = 1;
+
+/// The header's flag: a draft, in which the owner must put in what it reads (`mutation::draft`).
+pub(super) const FLAG_DRAFT: u8 = 2;
 
 /// Where the header's fields stand.
 pub(super) const FLAGS_AT: usize = 1;
@@ -163,6 +167,48 @@ impl<'o> MutationBuilder<'o> {
         self.note_in_row(stamp);
         entry::write_cell_tombstone(self.out, column, path, stamp, local_deletion_s);
         self
+    }
+
+    /// The owner must read before it can write this: it is a draft.
+    pub fn mark_draft(&mut self) -> &mut Self {
+        if let Some(flags) = self.out.get_mut(self.start + FLAGS_AT) {
+            *flags |= FLAG_DRAFT;
+        }
+        self
+    }
+
+    /// Adds to a counter. Makes it a draft, as do the next two.
+    pub fn counter_addition(&mut self, column: ColumnId, delta: i64) -> &mut Self {
+        self.note_in_row(Stamp::Base(0));
+        draft::write_counter_addition(self.out, column, delta);
+        self.mark_draft()
+    }
+
+    /// Changes the element of a list that stands at `index` when the owner looks.
+    pub fn list_element(
+        &mut self,
+        column: ColumnId,
+        index: i32,
+        change: &ElementChange<'_>,
+        stamp: Stamp,
+        now_s: i64,
+    ) -> &mut Self {
+        self.note_in_row(stamp);
+        draft::write_list_element(self.out, column, index, change, stamp, now_s);
+        self.mark_draft()
+    }
+
+    /// Removes from a list all elements with one of these values.
+    pub fn list_removal<'v>(
+        &mut self,
+        column: ColumnId,
+        values: impl Iterator<Item = &'v [u8]>,
+        stamp: Stamp,
+        now_s: i64,
+    ) -> &mut Self {
+        self.note_in_row(stamp);
+        draft::write_list_removal(self.out, column, values, stamp, now_s);
+        self.mark_draft()
     }
 
     fn note(&mut self, stamp: Stamp) {

@@ -22,6 +22,17 @@ pub enum Stamp {
     At(TimestampMicros),
 }
 
+impl Stamp {
+    /// The timestamp under this base; never that of nothing.
+    pub fn resolve(self, base: TimestampMicros) -> TimestampMicros {
+        let timestamp = match self {
+            Stamp::Base(difference) => base.saturating_add(difference),
+            Stamp::At(timestamp) => timestamp,
+        };
+        timestamp.max(NO_TIMESTAMP + 1)
+    }
+}
+
 /// One entry, its timestamp resolved against the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
@@ -55,7 +66,7 @@ pub enum EntryError {
     Misplaced(u8),
 }
 
-mod tag {
+pub(super) mod tag {
     pub const PARTITION_DELETION: u8 = 1;
     pub const STATIC_ROW: u8 = 2;
     pub const ROW: u8 = 3;
@@ -68,6 +79,10 @@ mod tag {
     pub const CELL_EXPIRING: u8 = 10;
     pub const CELL_TOMBSTONE: u8 = 11;
     pub const PARTITION: u8 = 12;
+    // In drafts only.
+    pub const COUNTER_ADDITION: u8 = 13;
+    pub const LIST_ELEMENT: u8 = 14;
+    pub const LIST_REMOVAL: u8 = 15;
 
     pub const KIND_MASK: u8 = 0x0f;
     pub const STAMP_MASK: u8 = 0x30;
@@ -82,7 +97,7 @@ pub fn is_in_row(tag_byte: u8) -> bool {
     matches!(tag_byte & tag::KIND_MASK, tag::LIVENESS..=tag::CELL_TOMBSTONE)
 }
 
-fn stamp_flag(stamp: Stamp) -> u8 {
+pub(super) fn stamp_flag(stamp: Stamp) -> u8 {
     match stamp {
         Stamp::Base(0) => tag::STAMP_BASE,
         Stamp::Base(_) => tag::STAMP_DIFFERENCE,
@@ -90,7 +105,7 @@ fn stamp_flag(stamp: Stamp) -> u8 {
     }
 }
 
-fn write_stamp(out: &mut Vec<u8>, stamp: Stamp) {
+pub(super) fn write_stamp(out: &mut Vec<u8>, stamp: Stamp) {
     match stamp {
         Stamp::Base(0) => {}
         Stamp::Base(difference) => vint::write_i64(out, difference),
@@ -101,13 +116,13 @@ fn write_stamp(out: &mut Vec<u8>, stamp: Stamp) {
     }
 }
 
-fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     vint::write_u64(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Seconds since 1970; a clock before that counts as 1970.
-fn write_seconds(out: &mut Vec<u8>, seconds: i64) {
+pub(super) fn write_seconds(out: &mut Vec<u8>, seconds: i64) {
     debug_assert_ne!(seconds, NEVER_S, "a deletion or an expiry has its time");
     vint::write_u64(out, seconds.max(0).cast_unsigned());
 }
@@ -209,7 +224,7 @@ fn write_cell_head(out: &mut Vec<u8>, kind: u8, column: ColumnId, path: Option<&
     write_stamp(out, stamp);
 }
 
-fn write_expiry(out: &mut Vec<u8>, expiry: Option<(u32, i64)>) {
+pub(super) fn write_expiry(out: &mut Vec<u8>, expiry: Option<(u32, i64)>) {
     if let Some((ttl_s, expires_s)) = expiry {
         debug_assert_ne!(ttl_s, 0, "a TTL of 0 is no TTL");
         vint::write_u64(out, u64::from(ttl_s));
@@ -340,7 +355,7 @@ impl<'a> EntryReader<'a> {
         Ok(bytes)
     }
 
-    fn column(&mut self) -> Result<ColumnId, EntryError> {
+    pub(super) fn column(&mut self) -> Result<ColumnId, EntryError> {
         let got = self.unsigned()?;
         u16::try_from(got).map(ColumnId).map_err(|_| EntryError::Bounds { what: "column", got })
     }
@@ -366,7 +381,30 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    fn expiry(&mut self) -> Result<(u32, i64), EntryError> {
+    /// A timestamp as its writer gave it.
+    pub(super) fn given_stamp(&mut self, form: u8) -> Result<Stamp, EntryError> {
+        match form {
+            tag::STAMP_BASE => Ok(Stamp::Base(0)),
+            tag::STAMP_DIFFERENCE => match self.signed()? {
+                0 => Err(EntryError::Integer),
+                difference => Ok(Stamp::Base(difference)),
+            },
+            tag::STAMP_AT => match self.signed()? {
+                NO_TIMESTAMP => Err(EntryError::Integer),
+                timestamp => Ok(Stamp::At(timestamp)),
+            },
+            _ => Err(EntryError::Tag(form)),
+        }
+    }
+
+    /// The next byte.
+    pub(super) fn byte(&mut self) -> Result<u8, EntryError> {
+        let (&byte, rest) = self.rest.split_first().ok_or(EntryError::Truncated)?;
+        self.rest = rest;
+        Ok(byte)
+    }
+
+    pub(super) fn expiry(&mut self) -> Result<(u32, i64), EntryError> {
         let got = self.unsigned()?;
         match u32::try_from(got) {
             Ok(ttl_s) if ttl_s != 0 => Ok((ttl_s, self.seconds()?)),
@@ -374,7 +412,7 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    fn seconds(&mut self) -> Result<i64, EntryError> {
+    pub(super) fn seconds(&mut self) -> Result<i64, EntryError> {
         let got = self.unsigned()?;
         match i64::try_from(got) {
             Ok(seconds) if seconds != NEVER_S => Ok(seconds),
@@ -382,7 +420,7 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], EntryError> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], EntryError> {
         let len = usize::try_from(self.unsigned()?).map_err(|_| EntryError::Truncated)?;
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(EntryError::Truncated)?;
         self.rest = rest;
@@ -390,11 +428,11 @@ impl<'a> EntryReader<'a> {
     }
 
     #[inline]
-    fn unsigned(&mut self) -> Result<u64, EntryError> {
+    pub(super) fn unsigned(&mut self) -> Result<u64, EntryError> {
         read_canonical(&mut self.rest)
     }
 
-    fn signed(&mut self) -> Result<i64, EntryError> {
+    pub(super) fn signed(&mut self) -> Result<i64, EntryError> {
         let bits = self.unsigned()?;
         Ok((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed())
     }

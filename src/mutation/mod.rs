@@ -6,6 +6,7 @@ pub mod condition;
 pub mod counter;
 pub mod cursor;
 pub mod digest;
+pub mod draft;
 pub mod encode;
 pub mod entry;
 pub mod live;
@@ -14,6 +15,7 @@ pub mod owned;
 pub mod page;
 pub mod purge;
 pub mod read;
+pub mod resolve;
 pub mod row;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -22,16 +22,49 @@ pub enum MutationError {
     Entry { offset_bytes: usize, error: EntryError },
 }
 
+/// What stands before a mutation's entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head<'a> {
+    pub bytes: &'a [u8],
+    pub table: TableId,
+    pub schema_version: u32,
+    pub timestamp: TimestampMicros,
+    pub has_server_timestamp: bool,
+    pub key: &'a [u8],
+    pub entries: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Of a mutation with these flags, that of the timestamp's origin aside.
+    pub fn parse(bytes: &'a [u8], flags_wanted: u8) -> Result<Self, MutationError> {
+        let (header, mut rest) = bytes.split_first_chunk::<KEY_AT>().ok_or(MutationError::Header(bytes.len()))?;
+        let &[version, flags, ..] = header;
+        if version != FORMAT_VERSION || flags & !FLAG_SERVER_TIMESTAMP != flags_wanted {
+            return Err(MutationError::Version { got: version, flags });
+        }
+        let at = |error| MutationError::Entry { offset_bytes: KEY_AT, error };
+        let key_len = read_canonical(&mut rest).map_err(at)?;
+        if key_len == 0 || key_len > KEY_BYTES_MAX as u64 {
+            return Err(MutationError::Key(key_len));
+        }
+        let split = rest.split_at_checked(key_len as usize);
+        let (key, entries) = split.ok_or(at(EntryError::Truncated))?;
+        Ok(Head {
+            bytes,
+            key,
+            entries,
+            table: TableId(field(header, TABLE_AT)),
+            schema_version: u32::from_le_bytes(field(header, SCHEMA_VERSION_AT)),
+            timestamp: i64::from_le_bytes(field(header, TIMESTAMP_AT)),
+            has_server_timestamp: flags & FLAG_SERVER_TIMESTAMP != 0,
+        })
+    }
+}
+
 /// A checked mutation.
 #[derive(Clone, Copy, Debug)]
 pub struct MutationView<'a> {
-    bytes: &'a [u8],
-    key: &'a [u8],
-    entries: &'a [u8],
-    table: TableId,
-    schema_version: u32,
-    timestamp: TimestampMicros,
-    has_server_timestamp: bool,
+    head: Head<'a>,
 }
 
 /// One thing that a mutation does, with its row put together.
@@ -46,36 +79,16 @@ pub enum Item<'a> {
 impl<'a> MutationView<'a> {
     /// Checks all of `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MutationError> {
-        let (header, mut rest) = bytes.split_first_chunk::<KEY_AT>().ok_or(MutationError::Header(bytes.len()))?;
-        let &[version, flags, ..] = header;
-        if version != FORMAT_VERSION || flags & !FLAG_SERVER_TIMESTAMP != 0 {
-            return Err(MutationError::Version { got: version, flags });
-        }
-        let at = |error| MutationError::Entry { offset_bytes: KEY_AT, error };
-        let key_len = read_canonical(&mut rest).map_err(at)?;
-        if key_len == 0 || key_len > KEY_BYTES_MAX as u64 {
-            return Err(MutationError::Key(key_len));
-        }
-        let split = rest.split_at_checked(key_len as usize);
-        let (key, entries) = split.ok_or(at(EntryError::Truncated))?;
-        let view = MutationView {
-            bytes,
-            key,
-            entries,
-            table: TableId(field(header, TABLE_AT)),
-            schema_version: u32::from_le_bytes(field(header, SCHEMA_VERSION_AT)),
-            timestamp: i64::from_le_bytes(field(header, TIMESTAMP_AT)),
-            has_server_timestamp: flags & FLAG_SERVER_TIMESTAMP != 0,
-        };
+        let view = MutationView { head: Head::parse(bytes, 0)? };
         view.check_entries()?;
         Ok(view)
     }
 
     fn check_entries(&self) -> Result<(), MutationError> {
-        let mut reader = EntryReader::new(self.entries, self.timestamp);
+        let mut reader = EntryReader::new(self.head.entries, self.head.timestamp);
         let mut in_row = false;
         loop {
-            let offset_bytes = self.bytes.len() - reader.rest().len();
+            let offset_bytes = self.head.bytes.len() - reader.rest().len();
             let err = |error| MutationError::Entry { offset_bytes, error };
             let tag = reader.rest().first().copied().unwrap_or_default();
             match reader.next_entry().map_err(err)? {
@@ -91,46 +104,46 @@ impl<'a> MutationView<'a> {
 
     /// All of it, as encoded.
     pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
+        self.head.bytes
     }
 
     pub fn table(&self) -> TableId {
-        self.table
+        self.head.table
     }
 
     /// The table's schema version that it was encoded under.
     pub fn schema_version(&self) -> u32 {
-        self.schema_version
+        self.head.schema_version
     }
 
     /// The base timestamp.
     pub fn timestamp(&self) -> TimestampMicros {
-        self.timestamp
+        self.head.timestamp
     }
 
     /// The base timestamp if a server's clock gave it: no clock of the owners may give that one or a lower one again.
     pub fn server_timestamp(&self) -> Option<TimestampMicros> {
-        self.has_server_timestamp.then_some(self.timestamp)
+        self.head.has_server_timestamp.then_some(self.head.timestamp)
     }
 
     pub fn key(&self) -> &'a [u8] {
-        self.key
+        self.head.key
     }
 
     /// The partition's token, computed anew at each call.
     pub fn token(&self) -> Token {
-        partitioner::token_of(self.key)
+        partitioner::token_of(self.head.key)
     }
 
     /// The entries in order, timestamps resolved.
     pub fn entries(&self) -> Entries<'a> {
-        Entries { reader: EntryReader::new(self.entries, self.timestamp) }
+        Entries { reader: EntryReader::new(self.head.entries, self.head.timestamp) }
     }
 
     /// What it does, in order, row by row. A row's cells are ordered and reconciled here; several items may concern
     /// one row.
     pub fn items(&self) -> Items<'a> {
-        Items { reader: EntryReader::new(self.entries, self.timestamp) }
+        Items { reader: EntryReader::new(self.head.entries, self.head.timestamp) }
     }
 }
 

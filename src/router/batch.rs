@@ -162,7 +162,7 @@ impl Router {
         let parts = batch.undelivered.borrow().clone();
         let sent = parts.into_iter().map(|(owner, mutations)| async move {
             let write = Write { mutations, timestamp: Some(batch.hold.timestamp) };
-            (owner, self.apply(owner, write, deadline_ns).await)
+            (owner, self.apply(owner, write, false, deadline_ns).await)
         });
         for (owner, outcome) in join_all(sent).await {
             if outcome.is_ok() {

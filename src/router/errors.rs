@@ -10,6 +10,10 @@ pub fn write_error(error: WriteError) -> CqlError {
         WriteError::TooLarge { bytes, bytes_max } => {
             CqlError::invalid(format!("Rejected an oversized mutation of size {bytes}; the limit is {bytes_max} bytes"))
         }
+        WriteError::Unmet(_) => CqlError::invalid(error.to_string()),
+        WriteError::Read(error) => read_error(error),
+        WriteError::Late { is_counter: true } => write_timeout(WriteType::Counter),
+        WriteError::Late { is_counter: false } => write_timeout(WriteType::Simple),
         WriteError::Malformed(_) | WriteError::LogFailed(_) | WriteError::Stopping => {
             CqlError::server_error(error.to_string())
         }

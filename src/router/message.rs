@@ -59,6 +59,11 @@ pub enum Request {
         write: Write,
         deadline_ns: u64,
     },
+    /// Reply with these mutations, what must be read first resolved; nothing is applied.
+    Resolve {
+        write: Write,
+        deadline_ns: u64,
+    },
     /// Reserve a timestamp for a batch over several shards: at least this one, which is the coordinator's now.
     ReserveTimestamp(TimestampMicros),
     /// A part of this batch will come.
@@ -158,6 +163,7 @@ impl Request {
 pub enum Reply {
     Done,
     Applied(Applied),
+    Mutations(Vec<Vec<u8>>),
     Timestamp(TimestampMicros),
     Page(ReadPage),
     /// The page has so many bytes, more than there is room for.

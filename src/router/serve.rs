@@ -133,6 +133,10 @@ impl Router {
     pub(super) async fn serve(self: &Rc<Self>, request: Request) -> Result<Reply, CqlError> {
         match request {
             Request::Apply { write, deadline_ns } => self.apply_here(write, deadline_ns).await.map(Reply::Applied),
+            Request::Resolve { write, deadline_ns } => {
+                let resolved = self.shard.resolve(&write, deadline_ns).await.map_err(errors::write_error)?;
+                Ok(Reply::Mutations(resolved))
+            }
             Request::ReserveTimestamp(at_least) => Ok(Reply::Timestamp(self.shard.reserve_timestamp(at_least))),
             Request::ExpectBatch(expected) => {
                 self.shard.expect_batch(expected);

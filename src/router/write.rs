@@ -37,17 +37,21 @@ impl Router {
     /// Makes a write and waits until it is acknowledged as the sync mode promises.
     pub async fn write(self: &Rc<Self>, plan: WritePlan) -> Result<(), CqlError> {
         let deadline_ns = self.deadline(self.timeouts.write);
-        let groups = self.by_owner(plan.mutations);
+        let is_counter = plan.mutations.iter().any(|mutation| mutation.table.is_counter);
+        let mut groups = self.by_owner(plan.mutations);
         let logged = plan.logged_batch;
+        if groups.len() > 1 && !is_counter {
+            self.check_drafts(&mut groups, plan.timestamp, logged, deadline_ns).await?;
+        }
         match groups.len() {
             0 => Ok(()),
             1 => {
                 let (owner, mutations) = groups.into_iter().next().expect("there is one");
                 let write = Write { mutations, timestamp: plan.timestamp };
-                self.apply(owner, write, deadline_ns).await.map(|_| ())
+                self.apply(owner, write, is_counter, deadline_ns).await.map(|_| ())
             }
             _ if logged => self.write_logged_batch(groups, plan.timestamp, deadline_ns).await,
-            _ => self.write_groups(groups, plan.timestamp, deadline_ns).await,
+            _ => self.write_groups(groups, plan.timestamp, is_counter, deadline_ns).await,
         }
     }
 
@@ -64,11 +68,43 @@ impl Router {
         groups
     }
 
+    /// What a batch over several shards changes of lists must be there, or none of it is made. The parts of a logged batch
+    /// are taken as they are resolved here: another write may come before them, as in Cassandra. The others are resolved
+    /// where and when they are applied.
+    async fn check_drafts(
+        self: &Rc<Self>,
+        groups: &mut [(ShardId, Vec<Vec<u8>>)],
+        timestamp: Option<TimestampMicros>,
+        logged: bool,
+        deadline_ns: u64,
+    ) -> Result<(), CqlError> {
+        for (owner, mutations) in groups {
+            let write = Write { mutations: mutations.clone(), timestamp };
+            if !write.has_drafts() {
+                continue;
+            }
+            let request = Request::Resolve { write, deadline_ns };
+            let reply = if *owner == self.here() {
+                Some(self.serve(request).await)
+            } else {
+                self.call(*owner, request, deadline_ns).await
+            };
+            match reply {
+                Some(Ok(Reply::Mutations(resolved))) if logged => *mutations = resolved,
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error),
+                None => return Err(errors::write_timeout(WriteType::Batch)),
+            }
+        }
+        Ok(())
+    }
+
     /// An unlogged batch over several shards: each part stands for itself, under one timestamp.
     async fn write_groups(
         self: &Rc<Self>,
         mut groups: Vec<(ShardId, Vec<Vec<u8>>)>,
         timestamp: Option<TimestampMicros>,
+        is_counter: bool,
         deadline_ns: u64,
     ) -> Result<(), CqlError> {
         let owners: Vec<ShardId> = groups.iter().map(|(owner, _)| *owner).collect();
@@ -77,7 +113,7 @@ impl Router {
         agreed.stamp(&mut groups);
         let parts = groups.into_iter().map(|(owner, mutations)| {
             let write = Write { mutations, timestamp: Some(agreed.timestamp) };
-            self.apply(owner, write, deadline_ns)
+            self.apply(owner, write, is_counter, deadline_ns)
         });
         join_all(parts).await.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
     }
@@ -134,9 +170,14 @@ impl Router {
         self: &Rc<Self>,
         owner: ShardId,
         write: Write,
+        is_counter: bool,
         deadline_ns: u64,
     ) -> Result<Applied, CqlError> {
-        let write_type = if write.mutations.len() > 1 { WriteType::UnloggedBatch } else { WriteType::Simple };
+        let write_type = match write.mutations.len() {
+            _ if is_counter => WriteType::Counter,
+            0 | 1 => WriteType::Simple,
+            _ => WriteType::UnloggedBatch,
+        };
         if owner == self.here() {
             return self.apply_here(write, deadline_ns).await;
         }
@@ -150,8 +191,12 @@ impl Router {
     /// The owner's half of a write.
     pub(super) async fn apply_here(&self, mut write: Write, deadline_ns: u64) -> Result<Applied, CqlError> {
         self.shard.admit(&write, deadline_ns).await.map_err(errors::write_error)?;
-        let applied =
-            self.shard.when_room(deadline_ns, || self.shard.apply(&mut write)).await.map_err(errors::write_error)?;
+        let applied = if write.has_drafts() {
+            self.shard.resolve_and_apply(&write, deadline_ns).await
+        } else {
+            self.shard.when_room(deadline_ns, || self.shard.apply(&mut write)).await
+        };
+        let applied = applied.map_err(errors::write_error)?;
         self.shard.acknowledged(applied).await.map_err(errors::write_error)?;
         Ok(applied)
     }

@@ -209,6 +209,7 @@ fn shard_config(config: &NodeConfig, root: &Root, sharding: Sharding) -> ShardCo
         read_turn_places: config.read_turn_places,
         disk_reserve_bytes: config.disk_reserve_bytes,
         mutation_bytes_max: config.log.record_bytes_max(),
+        host_id: root.host_id.into_bytes(),
         auto_snapshot: config.auto_snapshot,
         compact: config.compact,
         planted: config.planted,

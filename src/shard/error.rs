@@ -3,6 +3,7 @@
 use crate::base::ids::TableId;
 use crate::commitlog::ReplayError;
 use crate::io::IoError;
+use crate::mutation::resolve::Unmet;
 use crate::shard::manifest::ManifestError;
 
 /// Why a write was not made, or not made durable.
@@ -27,6 +28,15 @@ pub enum WriteError {
     LogFailed(String),
     #[error("the shard is stopping")]
     Stopping,
+    /// What it changes is not there.
+    #[error(transparent)]
+    Unmet(#[from] Unmet),
+    /// What it needs could not be read.
+    #[error(transparent)]
+    Read(ReadError),
+    /// What it needs was not read in time; nothing was written.
+    #[error("what the write needs was not read in time")]
+    Late { is_counter: bool },
 }
 
 /// Why a read gave no answer.

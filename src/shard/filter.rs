@@ -2,7 +2,7 @@
 
 use crate::mutation::condition::{equal_element, equal_key};
 use crate::mutation::read::{FilterColumn, FilterExpression, FilterOperator};
-use crate::mutation::{Cell, Row};
+use crate::mutation::{Cell, Row, counter};
 use crate::schema::{Table, clustering};
 use crate::types::CqlType;
 
@@ -42,6 +42,10 @@ fn holds(expression: &FilterExpression, candidate: &Candidate<'_, '_>) -> bool {
             let live = || cells.iter().filter(|cell| cell.column == id && cell.is_live(candidate.now_s));
             if column.ty.is_multi_cell() {
                 multi_cell(expression, &column.ty, live())
+            } else if column.ty.is_counter() {
+                live()
+                    .next()
+                    .is_some_and(|cell| expression.holds_for(&column.ty, &counter::total(cell.value).to_be_bytes()))
             } else {
                 live().next().is_some_and(|cell| expression.holds_for(&column.ty, cell.value))
             }

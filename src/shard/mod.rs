@@ -22,6 +22,7 @@ mod read;
 mod recover;
 mod report;
 pub mod reshard;
+mod resolve;
 pub mod root;
 mod snapshot;
 mod source;
@@ -76,6 +77,8 @@ pub struct ShardConfig {
     pub disk_reserve_bytes: u64,
     /// The largest mutation or batch: half a commit log segment.
     pub mutation_bytes_max: usize,
+    /// Which host this is: what it adds to counters is kept under this id.
+    pub host_id: [u8; 16],
     /// Whether TRUNCATE and DROP snapshot a table first, if the table allows it.
     pub auto_snapshot: bool,
     /// Whether compactions start by themselves.

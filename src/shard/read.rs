@@ -239,7 +239,7 @@ fn dropped_columns(table: &Table) -> Option<Rc<[ColumnId]>> {
     (!dropped.is_empty()).then(|| dropped.into())
 }
 
-fn sstable_error(error: &crate::sstable::SSTableError) -> ReadError {
+pub(super) fn sstable_error(error: &crate::sstable::SSTableError) -> ReadError {
     if error.is_corrupt() { ReadError::Corrupt(error.to_string()) } else { ReadError::Io(error.to_string()) }
 }
 

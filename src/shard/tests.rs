@@ -49,6 +49,7 @@ pub(super) fn config() -> ShardConfig {
         read_turn_places: READ_TURN_PLACES,
         disk_reserve_bytes: 0,
         mutation_bytes_max: 1 << 15,
+        host_id: [7; 16],
         auto_snapshot: true,
         compact: true,
         planted: Planted::default(),

@@ -95,10 +95,20 @@ impl Shard {
         }
     }
 
+    /// Whether there is room for the write without waiting.
+    pub(super) fn has_room_for(&self, write: &Write) -> bool {
+        write.bytes() <= self.config.mutation_bytes_max && self.memory.has_room(write.bytes() as u64)
+    }
+
     /// Logs and applies a write in one step that no read sees half done: one record, all of it or nothing. On `Busy`
-    /// nothing was done: try it in `when_room`.
+    /// nothing was done: try it in `when_room`. A write with drafts goes to `resolve_and_apply`.
     pub fn apply(&self, write: &mut Write) -> Result<Applied, WriteError> {
         let timestamp = write.timestamp.unwrap_or_else(|| self.clock.next(self.io.wall_us()));
+        self.apply_at(write, timestamp)
+    }
+
+    /// The same with this timestamp: the write's, or one that the shard gave for it.
+    pub(super) fn apply_at(&self, write: &mut Write, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
         let set = if write.timestamp.is_some() { set_timestamp } else { set_server_timestamp };
         write.mutations.iter_mut().for_each(|mutation| set(mutation, timestamp));
         let parts = write.mutations.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
@@ -154,12 +164,15 @@ impl Shard {
     ) -> Result<T, WriteError> {
         loop {
             match attempt() {
-                Err(WriteError::Busy) => {
-                    self.in_time(deadline_ns, self.log().room()).await?.map_err(log_error)?;
-                }
+                Err(WriteError::Busy) => self.room_in_log(deadline_ns).await?,
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Waits until the log takes records again.
+    pub(super) async fn room_in_log(&self, deadline_ns: u64) -> Result<(), WriteError> {
+        self.in_time(deadline_ns, self.log().room()).await?.map_err(log_error)
     }
 
     /// The future's value, or `Overloaded` once the deadline is over, whatever comes then.

@@ -376,8 +376,8 @@ mod tests {
     #[test]
     fn a_counter_is_the_sum_of_its_shares() {
         let (mut one, mut both) = (Vec::new(), Vec::new());
-        counter::add(&[], [1; 16], 7, &mut one);
-        counter::add(&one, [2; 16], -3, &mut both);
+        counter::add(&[], [1; 16], 7, 1, &mut one);
+        counter::add(&one, [2; 16], -3, 1, &mut both);
         check_value(CqlType::Counter, &[cell(5, None, 1, &both)], "4");
         check_value(CqlType::Counter, &[], "null");
     }
