@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use crate::mutation::resolve::READS_MAX;
 use crate::plan::functions::Function;
 use crate::plan::markers::Markers;
 use crate::plan::{ColumnSpec, Context};
@@ -121,6 +122,7 @@ pub const COPIED_BYTES_MAX: usize = 128 << 20;
 pub struct Uses {
     numbers: Cell<u64>,
     copied_bytes: Cell<usize>,
+    reads: Cell<usize>,
 }
 
 impl Uses {
@@ -183,6 +185,18 @@ impl<'v> Binding<'v> {
             return Err(invalid(format!("The values of one request come to more than {COPIED_BYTES_MAX} bytes")));
         }
         self.uses.copied_bytes.set(copied_bytes);
+        Ok(())
+    }
+
+    /// Counts a change that the owner must read for.
+    pub fn claim_read(&self) -> Result<(), CqlError> {
+        let reads = self.uses.reads.get() + 1;
+        if reads > READS_MAX {
+            return Err(invalid(format!(
+                "One request may change counters, and elements of lists by index or value, at most {READS_MAX} times"
+            )));
+        }
+        self.uses.reads.set(reads);
         Ok(())
     }
 

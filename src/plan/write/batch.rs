@@ -6,7 +6,7 @@ use crate::cql::ast::{self, BatchKind};
 use crate::plan::prepared::{Kind, Prepared};
 use crate::plan::term::{Binding, Scope, Term, Uses, invalid};
 use crate::plan::{ColumnSpec, Plan, RequestOptions, WritePlan};
-use crate::protocol::{self, CqlError, Value};
+use crate::protocol::{self, Consistency, CqlError, Value};
 use crate::schema::{Schema, Table};
 use crate::types::CqlType;
 
@@ -93,8 +93,23 @@ pub fn bind_batch(
 impl PreparedWrite {
     /// A modification that stands alone.
     pub(in crate::plan) fn bind(&self, values: &[Value<'_>], options: &RequestOptions<'_>) -> Result<Plan, CqlError> {
+        if self.table.is_counter {
+            check_counter_level(&self.table, options.consistency)?;
+        }
         plan(BatchKind::Unlogged, &[Part { write: self, values }], options.timestamp, options)
     }
+}
+
+/// Which consistency levels a counter may be written at; in a batch Cassandra does not ask.
+fn check_counter_level(table: &Table, level: Consistency) -> Result<(), CqlError> {
+    if level == Consistency::Any {
+        let name = &table.name;
+        return Err(invalid(format!("Consistency level ANY is not yet supported for counter table {name}")));
+    }
+    if level.is_serial() {
+        return Err(invalid("Counter operations are inherently non-serializable"));
+    }
+    Ok(())
 }
 
 /// What may stand together in a batch.
@@ -107,17 +122,20 @@ fn check(kind: BatchKind, writes: &[&PreparedWrite], has_timestamp: bool) -> Res
     if has_timestamp && kind == BatchKind::Counter {
         return Err(invalid("Cannot provide custom timestamp for counter BATCH"));
     }
+    if has_timestamp && counters > 0 {
+        return Err(invalid("Cannot provide custom timestamp for a BATCH containing counters"));
+    }
     if has_timestamp && writes.iter().any(|write| write.using.timestamp.is_some()) {
         return Err(invalid("Timestamp must be set either on BATCH or individual statements"));
+    }
+    if kind == BatchKind::Counter && counters < writes.len() {
+        return Err(invalid("Cannot include non-counter statement in a counter batch"));
     }
     if counters > 0 && counters < writes.len() {
         return Err(invalid("Counter and non-counter mutations cannot exist in the same batch"));
     }
     if kind == BatchKind::Logged && counters > 0 {
         return Err(invalid("Cannot include a counter statement in a logged batch"));
-    }
-    if kind == BatchKind::Counter && counters < writes.len() {
-        return Err(invalid("Cannot include non-counter statement in a counter batch"));
     }
     if is_conditional && writes.windows(2).any(|pair| pair[0].table.id != pair[1].table.id) {
         return Err(invalid("Batch with conditions cannot span multiple tables"));
@@ -131,7 +149,8 @@ fn plan(
     timestamp: Option<i64>,
     options: &RequestOptions<'_>,
 ) -> Result<Plan, CqlError> {
-    if options.consistency.is_serial() && parts.iter().all(|part| !part.write.is_conditional()) {
+    let is_counter = parts.iter().any(|part| part.write.table.is_counter);
+    if options.consistency.is_serial() && !is_counter && parts.iter().all(|part| !part.write.is_conditional()) {
         return Err(invalid("You must use conditional updates for serializable writes"));
     }
     let mutations = mutations(parts, options)?;
@@ -251,6 +270,11 @@ mod tests {
             ("BATCH", count, "Cannot include a counter statement in a logged batch"),
             ("COUNTER BATCH", insert, "Cannot include non-counter statement in a counter batch"),
             ("COUNTER BATCH USING TIMESTAMP 5", count, "Cannot provide custom timestamp for counter BATCH"),
+            (
+                "UNLOGGED BATCH USING TIMESTAMP 5",
+                count,
+                "Cannot provide custom timestamp for a BATCH containing counters",
+            ),
         ] {
             check_refused(&schema(), &format!("BEGIN {begin} {body} APPLY BATCH"), expected);
         }
@@ -259,6 +283,36 @@ mod tests {
         let conditional = "BEGIN BATCH INSERT INTO u (k) VALUES (1) IF NOT EXISTS; \
                            INSERT INTO t (k, c) VALUES (1, 1); APPLY BATCH";
         check_refused(&schema(), conditional, "Batch with conditions cannot span multiple tables");
+    }
+
+    #[test]
+    fn counters_stand_in_counter_batches_and_unlogged_ones() {
+        let (schema, count) = (schema(), "UPDATE n SET n = n + 1 WHERE k = 1;");
+        for begin in ["COUNTER BATCH", "UNLOGGED BATCH"] {
+            let cql = format!("BEGIN {begin} {count} UPDATE n SET n = n - 5 WHERE k = 2; {count} APPLY BATCH");
+            check(&schema, &cql, &["?n 1: row() n+=1 row() n+=1", "?n 2: row() n+=-5"]);
+            assert!(!write(&schema, &cql, &[]).unwrap().logged_batch);
+        }
+        assert_eq!(message(protocol::BatchKind::Counter, &[(count, &[])]), Ok(vec!["?n 1: row() n+=1".to_owned()]));
+    }
+
+    #[test]
+    fn counters_are_not_written_at_every_level() {
+        let plan = |cql: &str, consistency| {
+            let options = RequestOptions { consistency, ..testing::options() };
+            crate::plan::write::testing::plan_with(&schema(), cql, &[], &options).map(|_| ())
+        };
+        let (count, batch) = (
+            "UPDATE n SET n = n + 1 WHERE k = 1",
+            "BEGIN COUNTER BATCH UPDATE n SET n = n + 1 WHERE k = 1 APPLY BATCH",
+        );
+        let any = "Consistency level ANY is not yet supported for counter table n";
+        for (level, error) in
+            [(Consistency::Any, any), (Consistency::Serial, "Counter operations are inherently non-serializable")]
+        {
+            assert_eq!(plan(count, level), Err(error.to_owned()));
+            assert_eq!(plan(batch, level), Ok(()));
+        }
     }
 
     fn message(kind: protocol::BatchKind, parts: &[(&str, &[Value<'_>])]) -> Result<Vec<String>, String> {

@@ -1,8 +1,8 @@
 //! INSERT, UPDATE, DELETE and BATCH: from a statement to encoded mutations, one for each table and partition.
 //!
-//! `prepare` checks all that does not depend on values; `bind` finds the partitions and encodes. What must read
-//! before it writes (IF, counters, list elements by index) is prepared, so that clients learn its variables, and
-//! refused when it is bound.
+//! `prepare` checks all that does not depend on values; `bind` finds the partitions and encodes. What must read before
+//! it writes (counters, list elements by index or value) becomes a draft, which the partition's owner resolves. IF is
+//! prepared, so that clients learn its variables, and refused when it is bound.
 
 mod batch;
 mod conditions;
@@ -204,7 +204,7 @@ fn prepare_delete(table: &Rc<Table>, delete: &ast::Delete, scope: &mut Scope<'_>
     let only_static = !operations.is_empty() && only_static(&operations, &conditions);
     let which = Where::prepare(table, Verb::Delete, &delete.relations, only_static, scope)?;
     let changes_rows = operations.is_empty() || operations.iter().any(|operation| !operation.is_static);
-    if !conditions.is_none() && changes_rows && !which.names_rows(table) {
+    if !conditions.is_none() && !table.is_counter && changes_rows && !which.names_rows(table) {
         return Err(invalid(
             "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete non \
              static columns",
@@ -330,7 +330,6 @@ mod tests {
         check_refused(&schema, "UPDATE plain SET v = 1 WHERE k = 1 IF EXISTS", if_exists);
         let if_not = "Conditional updates (IF NOT EXISTS) are not supported yet";
         check_refused(&schema, "INSERT INTO plain (k) VALUES (1) IF NOT EXISTS", if_not);
-        check_refused(&schema, "UPDATE n SET n = n + 1 WHERE k = 1", "Writing counters is not supported yet");
         check_refused(
             &schema,
             "UPDATE plain USING TIMESTAMP 5 SET v = 1 WHERE k = 1 IF v = 2",

@@ -7,11 +7,12 @@
 use crate::base::ids::ColumnId;
 use crate::cql::ast;
 use crate::mutation::MutationBuilder;
+use crate::mutation::draft::ElementChange;
 use crate::plan::ColumnSpec;
 use crate::plan::term::{Binding, Bound, Scope, Term, invalid};
 use crate::protocol::CqlError;
 use crate::schema::{Column, ColumnKind, Table};
-use crate::types::{CqlType, collection};
+use crate::types::{CqlType, collection, number};
 
 use super::timing::Moment;
 
@@ -43,9 +44,15 @@ enum Action {
     /// `DELETE c[k]`
     DeleteElement(Term),
     DeleteField(u16),
-    /// A place in a list, which must be read to be found.
-    AtIndex(Term),
-    /// What else must be read first.
+    /// `n = n + v`, or `n = n - v` where the flag is set.
+    Count(Term, bool),
+    /// `l[i] = v`
+    SetAtIndex(Term, Term),
+    /// `DELETE l[i]`
+    DeleteAtIndex(Term),
+    /// `l = l - v`
+    RemoveValues(Term),
+    /// What must be read first, and is not done yet.
     NeedsRead(&'static str),
 }
 
@@ -98,8 +105,12 @@ impl Operation {
                 if !ty.is_counter() && !is_conditional {
                     return wrong("non counter");
                 }
-                Term::prepare(value, &spec, scope)?;
-                Action::NeedsRead(if ty.is_counter() { "Writing counters" } else { "Reckoning with a column's value" })
+                let term = Term::prepare(value, &spec, scope)?;
+                match &assignment.operation {
+                    ast::Operation::Subtract(_) if ty.is_counter() => Action::Count(term, true),
+                    _ if ty.is_counter() => Action::Count(term, false),
+                    _ => Action::NeedsRead("Reckoning with a column's value"),
+                }
             }
             (ast::Operation::Add(_) | ast::Operation::Subtract(_), _) if is_frozen => {
                 return wrong("frozen collection");
@@ -122,8 +133,7 @@ impl Operation {
             ),
             (ast::Operation::SetElement { key, value }, CqlType::List(element)) => {
                 let index = Term::prepare(key, &spec.index_spec(), scope)?;
-                Term::prepare(value, &spec.value_spec(element), scope)?;
-                Action::AtIndex(index)
+                Action::SetAtIndex(index, Term::prepare(value, &spec.value_spec(element), scope)?)
             }
             (ast::Operation::SetElement { .. }, _) => return wrong("set"),
             (ast::Operation::SetField { .. }, CqlType::Udt(_)) if is_frozen => return wrong("frozen UDT"),
@@ -147,12 +157,11 @@ impl Operation {
         let spec = ColumnSpec::of_column(table, column);
         let wrong = |what: &str| Err(invalid(format!("Invalid deletion operation for {what} column {}", column.name)));
         let action = match (target, column.ty.unfrozen()) {
-            (ast::Target::Column, CqlType::Counter) => Action::NeedsRead("Writing counters"),
             (ast::Target::Column, _) => Action::Delete,
             (ast::Target::Element(_), ty) if !ty.is_collection() => return wrong("non collection"),
             (ast::Target::Element(_), _) if column.ty.is_frozen() => return wrong("frozen collection"),
             (ast::Target::Element(key), CqlType::List(_)) => {
-                Action::AtIndex(Term::prepare(key, &spec.index_spec(), scope)?)
+                Action::DeleteAtIndex(Term::prepare(key, &spec.index_spec(), scope)?)
             }
             (ast::Target::Element(key), CqlType::Set(element)) => {
                 Action::DeleteElement(Term::prepare(key, &spec.value_spec(element), scope)?)
@@ -167,7 +176,10 @@ impl Operation {
                 }
                 Action::DeleteField(field_of(column, udt, field)?.0)
             }
-            (ast::Target::Field(_), _) => return wrong("non-UDT"),
+            (ast::Target::Field(_), _) => {
+                let name = &column.name;
+                return Err(invalid(format!("Invalid field deletion operation for non-UDT column {name}")));
+            }
         };
         Ok(Operation::new(column, action))
     }
@@ -194,10 +206,7 @@ fn subtracted(value: &ast::Term, ty: &CqlType, spec: &ColumnSpec, scope: &mut Sc
                 term.map_err(|_| invalid(format!("Value for a map substraction has to be a set, but was: '{value}'")))?,
             ))
         }
-        CqlType::List(_) => {
-            Term::prepare(value, spec, scope)?;
-            Ok(Action::NeedsRead("Removing values from a list"))
-        }
+        CqlType::List(_) => Ok(Action::RemoveValues(Term::prepare(value, spec, scope)?)),
         _ => Ok(Action::Remove(Term::prepare(value, spec, scope)?)),
     }
 }
@@ -255,6 +264,10 @@ impl Operation {
             }
             Action::Delete => {
                 builder.cell_tombstone(column, None, moment.stamp, moment.now_s);
+                if self.ty.is_counter() {
+                    binding.claim_read()?;
+                    builder.mark_draft();
+                }
                 Ok(())
             }
             Action::DeleteElement(key) => {
@@ -268,15 +281,56 @@ impl Operation {
                 builder.cell_tombstone(column, Some(&at.to_be_bytes()), moment.stamp, moment.now_s);
                 Ok(())
             }
-            Action::AtIndex(index) => Err(match index.bind(binding)? {
-                Bound::Null => invalid("Invalid null value for list index"),
-                Bound::Unset => invalid("Invalid unset value for list index"),
-                Bound::Bytes(_) => {
-                    invalid("Setting or deleting an element of a list by its index is not supported yet")
+            Action::Count(term, negate) => {
+                if let Some(delta) = delta(&term.bind(binding)?, *negate)? {
+                    binding.claim_read()?;
+                    builder.counter_addition(column, delta);
                 }
-            }),
+                Ok(())
+            }
+            Action::SetAtIndex(index, value) => {
+                let Some(index) = list_index(&index.bind(binding)?)? else {
+                    return Err(invalid("Invalid unset value for list index"));
+                };
+                let value = value.bind(binding)?;
+                claim(value.bytes().map_or(0, <[u8]>::len), binding)?;
+                let change = match &value {
+                    Bound::Bytes(bytes) => ElementChange::Value(bytes, moment.expiry),
+                    Bound::Null => ElementChange::Null,
+                    Bound::Unset => ElementChange::Unset,
+                };
+                binding.claim_read()?;
+                builder.list_element(column, index, &change, moment.stamp, moment.now_s);
+                Ok(())
+            }
+            Action::DeleteAtIndex(index) => {
+                if let Some(index) = list_index(&index.bind(binding)?)? {
+                    binding.claim_read()?;
+                    builder.list_element(column, index, &ElementChange::Delete, moment.stamp, moment.now_s);
+                }
+                Ok(())
+            }
+            Action::RemoveValues(values) => self.remove_values(values, builder, moment, binding),
             Action::NeedsRead(what) => Err(invalid(format!("{what} is not supported yet"))),
         }
+    }
+
+    /// `l = l - v`: every element that equals one of the values goes.
+    fn remove_values(
+        &self,
+        values: &Term,
+        builder: &mut MutationBuilder<'_>,
+        moment: &Moment,
+        binding: &Binding<'_>,
+    ) -> Result<(), CqlError> {
+        let values = values.bind(binding)?;
+        let Some(bytes) = values.bytes() else { return Ok(()) };
+        let elements = collection::elements(&self.ty, bytes).map_err(|error| invalid(error.to_string()))?;
+        claim(bytes.len(), binding)?;
+        binding.claim_read()?;
+        // Nulls equal no element.
+        builder.list_removal(self.column, elements.flatten(), moment.stamp, moment.now_s);
+        Ok(())
     }
 
     /// The elements of a value, each as a cell.
@@ -315,6 +369,9 @@ impl Operation {
             }
             _ => {
                 let elements: Vec<&[u8]> = parts(&self.ty, Some(value))?.collect();
+                if elements.iter().any(|element| element.is_empty()) && empty_is_null(&self.ty) {
+                    return Err(invalid("null is not supported inside collections"));
+                }
                 let paths = ListPaths::take(elements.len() as u64, binding, place);
                 for (path, element) in paths.zip(elements) {
                     claim(path.len() + element.len(), binding)?;
@@ -323,6 +380,36 @@ impl Operation {
             }
         }
         Ok(())
+    }
+}
+
+/// What a counter is changed by; `None` where that is not set.
+fn delta(value: &Bound<'_>, negate: bool) -> Result<Option<i64>, CqlError> {
+    let delta = match value {
+        Bound::Unset => return Ok(None),
+        Bound::Null => return Err(invalid("Invalid null value for counter increment")),
+        Bound::Bytes(bytes) => {
+            number::int64(bytes).ok_or_else(|| invalid("Invalid empty value for counter increment"))?
+        }
+    };
+    if !negate {
+        return Ok(Some(delta));
+    }
+    let negated = delta.checked_neg().ok_or_else(|| {
+        let what = "overflows supported counter precision (signed 8 bytes integer)";
+        invalid(format!("The negation of {delta} {what}"))
+    });
+    negated.map(Some)
+}
+
+/// A place in a list; `None` where it is not set.
+fn list_index(value: &Bound<'_>) -> Result<Option<i32>, CqlError> {
+    match value {
+        Bound::Unset => Ok(None),
+        Bound::Null => Err(invalid("Invalid null value for list index")),
+        Bound::Bytes(bytes) => {
+            number::int32(bytes).map(Some).ok_or_else(|| invalid("Invalid empty value for list index"))
+        }
     }
 }
 
@@ -360,6 +447,12 @@ fn parts<'a>(ty: &CqlType, value: Option<&'a [u8]>) -> Result<impl Iterator<Item
         return Err(invalid("null is not supported inside collections"));
     }
     Ok(elements.into_iter().flatten().flatten())
+}
+
+/// Whether elements of no bytes mean null in a list of this type: Cassandra 5.0 fails on them, in lists alone.
+fn empty_is_null(list: &CqlType) -> bool {
+    let is_null = |ty: &CqlType| ty.is_empty_value_meaningless() && !matches!(ty, CqlType::Tuple(_) | CqlType::Udt(_));
+    collection::element_type(list, 0).is_some_and(|element| is_null(element.unfrozen()))
 }
 
 fn path_of<'a>(key: &'a Bound<'_>, what: &str) -> Result<&'a [u8], CqlError> {
@@ -430,6 +523,7 @@ impl Iterator for ListPaths {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use crate::mutation::resolve::READS_MAX;
     use crate::mutation::{Entry, MutationView};
     use crate::plan::testing;
     use crate::plan::write::testing::{check, check_refused, words, write};
@@ -441,7 +535,8 @@ mod tests {
         testing::schema(&[
             "CREATE TYPE ty (a int, b text)",
             "CREATE TABLE t (k int PRIMARY KEY, v int, s set<int>, m map<int, int>, l list<int>, u ty, n set<int>, \
-             fl frozen<list<int>>, fm frozen<map<int, int>>, fu frozen<ty>, tu tuple<int, int>)",
+             fl frozen<list<int>>, fm frozen<map<int, int>>, fu frozen<ty>, tu tuple<int, int>, lt list<text>)",
+            "CREATE TABLE n (k int PRIMARY KEY, a counter, b counter)",
         ])
     }
 
@@ -557,8 +652,6 @@ mod tests {
             ("u.x = 1", "UDT column u does not have a field named x"),
             ("m[null] = 1", "Invalid null map key"),
             ("l[null] = 1", "Invalid null value for list index"),
-            ("l[0] = 1", "Setting or deleting an element of a list by its index is not supported yet"),
-            ("l = l - [1]", "Removing values from a list is not supported yet"),
         ] {
             check_wrong(assignment, expected);
         }
@@ -576,5 +669,91 @@ mod tests {
         assert_eq!(error, "null is not supported inside collections");
         let error = words(&schema(), "UPDATE t SET m[?] = 1 WHERE k = 1", &[Value::Unset]).unwrap_err();
         assert_eq!(error, "Invalid unset map key");
+    }
+
+    #[test]
+    fn lists_hold_no_empty_numbers() {
+        let empty = pack_list([Some(&[][..])]);
+        let bind = |cql| words(&schema(), cql, &[Value::Bytes(&empty)]).map(|_| ());
+        for cql in ["UPDATE t SET l = ? WHERE k = 1", "UPDATE t SET l = l + ? WHERE k = 1"] {
+            assert_eq!(bind(cql), Err("null is not supported inside collections".to_owned()), "{cql}");
+        }
+        assert_eq!(bind("UPDATE t SET s = ? WHERE k = 1"), Ok(()));
+        assert_eq!(bind("UPDATE t SET lt = ? WHERE k = 1"), Ok(()));
+    }
+
+    #[test]
+    fn places_in_lists_are_found_by_the_owner() {
+        let check = |cql: &str, expected: &str| check(&schema(), cql, &[expected]);
+        check("UPDATE t SET l[2] = 5 WHERE k = 1", "?t 1: row() l#2=5");
+        check("UPDATE t USING TTL 9 SET v = 1, l[-1] = 5 WHERE k = 1", "?t 1: row() v=1~9 l#-1=5~9");
+        check("UPDATE t USING TIMESTAMP 7 SET l[0] = null WHERE k = 1", "?t 1: row() l#0=null@7");
+        check("DELETE l[0], s[1] FROM t WHERE k = 1", "?t 1: row() l#0=deleted -s[1]");
+        check("UPDATE t SET l = l - [1, 2] WHERE k = 1", "?t 1: row() l-=[1,2]");
+        check("UPDATE t SET l -= [] WHERE k = 1", "?t 1: row() l-=[]");
+        check("UPDATE t SET l = l - null WHERE k = 1", "t 1: row()");
+    }
+
+    #[test]
+    fn indexes_and_values_of_lists_may_be_bound() {
+        let one = 1i32.to_be_bytes();
+        let cql = "UPDATE t SET l[?] = ? WHERE k = 1";
+        let set = |index, value| words(&schema(), cql, &[index, value]).map(|words| words.concat());
+        let index = Value::Bytes(&one);
+        assert_eq!(set(index, index).unwrap(), "?t 1: row() l#1=1");
+        assert_eq!(set(index, Value::Null).unwrap(), "?t 1: row() l#1=null");
+        assert_eq!(set(index, Value::Unset).unwrap(), "?t 1: row() l#1=unset");
+        for (wrong, expected) in [(Value::Null, "null"), (Value::Unset, "unset"), (Value::Bytes(&[]), "empty")] {
+            assert_eq!(set(wrong, index).unwrap_err(), format!("Invalid {expected} value for list index"));
+        }
+        let delete = |index| words(&schema(), "DELETE l[?] FROM t WHERE k = 1", &[index]).map(|words| words.concat());
+        assert_eq!(delete(Value::Unset).unwrap(), "t 1: row()");
+        assert_eq!(delete(Value::Null).unwrap_err(), "Invalid null value for list index");
+        let holed = pack_list([None, Some(one.as_slice())]);
+        let cql = "UPDATE t SET l = l - ? WHERE k = 1";
+        assert_eq!(words(&schema(), cql, &[Value::Bytes(&holed)]).unwrap(), ["?t 1: row() l-=[1]"]);
+        assert_eq!(words(&schema(), cql, &[Value::Unset]).unwrap(), ["t 1: row()"]);
+    }
+
+    #[test]
+    fn counters_are_added_to() {
+        let check = |cql: &str, expected: &str| check(&schema(), cql, &[expected]);
+        check("UPDATE n SET a = a + 5, b = b - 3 WHERE k = 1", "?n 1: row() a+=5 b+=-3");
+        check("UPDATE n SET a += 1, a -= -2 WHERE k = 1", "?n 1: row() a+=1 a+=2");
+        check("DELETE a FROM n WHERE k = 1", "?n 1: row() -a");
+        check("DELETE FROM n WHERE k = 1", "n 1: -all");
+        let error =
+            "The negation of -9223372036854775808 overflows supported counter precision (signed 8 bytes integer)";
+        check_refused(&schema(), "UPDATE n SET a = a - -9223372036854775808 WHERE k = 1", error);
+        for (assignment, expected) in [
+            (
+                "a = 5",
+                "Cannot set the value of counter column a (counters can only be incremented/decremented, not set)",
+            ),
+            ("a = a + null", "Invalid null value for counter increment/decrement"),
+            ("a = 1 + a", "Invalid operation (a = 1 - a) for non list column a"),
+            ("a[0] = 1", "Invalid operation (a[0] = 1) for non collection column a"),
+        ] {
+            check_refused(&schema(), &format!("UPDATE n SET {assignment} WHERE k = 1"), expected);
+        }
+        check_refused(
+            &schema(),
+            "DELETE a.b FROM n WHERE k = 1",
+            "Invalid field deletion operation for non-UDT column a",
+        );
+        let add = |value| words(&schema(), "UPDATE n SET a = a - ? WHERE k = 1", &[value]).map(|words| words.concat());
+        let seven = 7i64.to_be_bytes();
+        assert_eq!(add(Value::Bytes(&seven)).unwrap(), "?n 1: row() a+=-7");
+        assert_eq!(add(Value::Unset).unwrap(), "n 1: row()");
+        assert_eq!(add(Value::Null).unwrap_err(), "Invalid null value for counter increment");
+        assert_eq!(add(Value::Bytes(&[])).unwrap_err(), "Invalid empty value for counter increment");
+    }
+
+    #[test]
+    fn what_must_be_read_has_a_limit() {
+        let cql = |times: usize| format!("UPDATE n SET {} WHERE k = 1", vec!["a = a + 1"; times].join(", "));
+        assert!(words(&schema(), &cql(READS_MAX), &[]).is_ok());
+        let error = words(&schema(), &cql(READS_MAX + 1), &[]).unwrap_err();
+        assert!(error.ends_with("at most 4096 times"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! Modifications planned and printed, for the tests of this module.
 
 use crate::base::ids::ColumnId;
+use crate::mutation::draft::{Draft, ElementChange, Piece, is_draft};
 use crate::mutation::{Entry, MutationView, NEVER_S, set_timestamp};
 use crate::plan::testing::{self, NOW_S};
 use crate::plan::{Plan, PlannedMutation, RequestOptions, WritePlan, prepare};
@@ -61,6 +62,9 @@ impl MapStrings for &[&str] {
 /// TIMESTAMP 5` is `@5`) and from `NOW_S`, bytes in hexadecimal digits without leading zeros.
 pub fn print(mut mutation: PlannedMutation) -> String {
     set_timestamp(&mut mutation.bytes, BASE);
+    if is_draft(&mutation.bytes) {
+        return print_draft(&mutation);
+    }
     let view = MutationView::parse(&mutation.bytes).expect("the planner encodes valid mutations");
     assert_eq!(view.token(), mutation.token);
     let mut out = format!("{} {}:", mutation.table.name, hex(view.key()));
@@ -69,6 +73,36 @@ pub fn print(mut mutation: PlannedMutation) -> String {
         out.push_str(&print_entry(&mutation, &entry));
     }
     out
+}
+
+/// The same of a draft, which begins with a `?`.
+fn print_draft(mutation: &PlannedMutation) -> String {
+    let draft = Draft::parse(&mutation.bytes).expect("the planner encodes valid drafts");
+    let name = |id: ColumnId| mutation.table.column_by_id(id).map_or("", |column| column.name.as_str());
+    let pieces = draft.pieces(BASE).map(|piece| match piece {
+        Piece::Entry(entry, _) => print_entry(mutation, &entry),
+        Piece::CounterAddition { column, delta } => format!("{}+={delta}", name(column)),
+        Piece::ListElement { column, index, change, stamp, now_s } => {
+            assert_eq!(now_s, NOW_S);
+            let change = match change {
+                ElementChange::Delete => "deleted".to_owned(),
+                ElementChange::Null => "null".to_owned(),
+                ElementChange::Unset => "unset".to_owned(),
+                ElementChange::Value(value, expires) => {
+                    let (ttl_s, expires_s) = expires.unwrap_or((0, NEVER_S));
+                    format!("{}{}", hex(value), expiry(ttl_s, expires_s))
+                }
+            };
+            format!("{}#{index}={change}{}", name(column), at(stamp.resolve(BASE)))
+        }
+        Piece::ListRemoval { column, values, stamp, now_s } => {
+            assert_eq!(now_s, NOW_S);
+            let values: Vec<String> = values.map(hex).collect();
+            format!("{}-=[{}]{}", name(column), values.join(","), at(stamp.resolve(BASE)))
+        }
+    });
+    let pieces: Vec<String> = pieces.collect();
+    format!("?{} {}: {}", mutation.table.name, hex(draft.key()), pieces.join(" "))
 }
 
 fn print_entry(mutation: &PlannedMutation, entry: &Entry<'_>) -> String {
