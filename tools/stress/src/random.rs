@@ -15,6 +15,19 @@ pub fn salt_of(name: &str) -> u64 {
     mix(name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
 }
 
+/// A number that belongs to these bytes, and to what stood before them.
+#[inline]
+pub fn seed_of(before: u64, bytes: &[u8]) -> u64 {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    let mut seed = whole.iter().fold(before ^ bytes.len() as u64, |seed, chunk| mix(seed ^ u64::from_le_bytes(*chunk)));
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        seed = mix(seed ^ u64::from_le_bytes(last));
+    }
+    seed
+}
+
 /// SplitMix64: a sequence of random numbers.
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -77,6 +90,14 @@ mod tests {
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
         assert_ne!(salt_of("c0"), salt_of("c1"));
+    }
+
+    #[test]
+    fn bytes_have_numbers_of_their_own() {
+        let texts: [&[u8]; 6] = [b"", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"bbcdefghi"];
+        let seeds: std::collections::BTreeSet<u64> = texts.iter().map(|text| seed_of(1, text)).collect();
+        assert_eq!(seeds.len(), texts.len());
+        assert_ne!(seed_of(1, b"a"), seed_of(2, b"a"));
     }
 
     #[test]

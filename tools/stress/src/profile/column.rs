@@ -82,21 +82,16 @@ impl Column {
         self.cluster.max().max(1) as u64
     }
 
-    /// Whether two values next to each other under one parent may be the same.
+    /// Whether several values under one parent may be the same.
     pub fn may_repeat(&self) -> bool {
-        !self.population.is_sequence()
+        let narrow = matches!(self.ty, CqlType::Boolean | CqlType::TinyInt | CqlType::SmallInt);
+        narrow || !self.population.is_sequence()
     }
 
     /// The member of the population that a seed draws.
     #[inline]
     pub fn member(&self, seed: u64) -> i64 {
         self.population.draw(&mut Draws::of(seed, self.salt))
-    }
-
-    /// A number that belongs to a member, to make others from.
-    #[inline]
-    pub fn seed_of(&self, member: i64) -> u64 {
-        mix(member as u64 ^ self.salt)
     }
 
     /// Appends the value that a seed draws, with its length before it.

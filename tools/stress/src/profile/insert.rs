@@ -4,7 +4,7 @@ use helenus::protocol::{BatchKind, Opcode};
 use helenus::types::quote_name;
 
 use super::Profile;
-use super::partition::{Choice, Partition, Table};
+use super::partition::{Choice, Table};
 use super::plan::{BATCH_ROWS_MAX, Buffers, PlanError, ROWS_SALT, Shared};
 use crate::arguments::{Inserts, Order};
 use crate::distribution::{Distribution, Draws, Ratio};
@@ -112,11 +112,9 @@ impl Insert {
             }
         };
         for seed in seeds {
-            let partition = self.table.partition(seed);
-            key.clear();
-            self.table.put_partition(partition, key);
+            let partition = self.table.partition(seed, key);
             if first.is_none() {
-                first = Some(partition);
+                first = Some(seed);
                 self.table.put_routing_key(key, routing_key);
             }
             self.table.visit(partition, &choice, &mut random, clustering, &mut |row| {
@@ -124,11 +122,11 @@ impl Insert {
             });
         }
         if rows == 0
-            && let Some(partition) = first
+            && let Some(seed) = first
         {
             // An operation writes something: where nothing was selected, any row.
             rows = 1;
-            self.put_any_row(template, partition, populated, &mut random, (body, key, clustering));
+            self.put_any_row(template, seed, populated, &mut random, (body, key, clustering));
         }
         (template.end_batch(start, rows, body), rows)
     }
@@ -136,14 +134,13 @@ impl Insert {
     fn put_any_row(
         &self,
         template: &Template,
-        partition: Partition,
+        seed: u64,
         populated: f64,
         random: &mut Random,
         (body, key, clustering): (&mut Vec<u8>, &mut Vec<u8>, &mut Vec<u8>),
     ) {
-        key.clear();
         clustering.clear();
-        self.table.put_partition(partition, key);
+        let partition = self.table.partition(seed, key);
         let row_seed = self.table.any_row(partition, random, clustering);
         template.put_entry(body);
         self.table.put_values(row_seed, populated, body);

@@ -9,7 +9,7 @@ use helenus::types::compare;
 
 use super::column::Column;
 use crate::arguments::Order;
-use crate::random::{Random, mix};
+use crate::random::{Random, seed_of};
 
 /// A table's columns, by what they are in it.
 #[derive(Clone, Debug)]
@@ -46,18 +46,12 @@ pub struct Row<'a> {
 }
 
 impl Table {
-    /// The partition of a seed. Seeds whose keys are the same give the same rows.
-    pub fn partition(&self, seed: u64) -> Partition {
-        let rows_seed = self
-            .partition
-            .iter()
-            .fold(0, |rows_seed: u64, column| mix(rows_seed.wrapping_mul(31) ^ column.seed_of(column.member(seed))));
-        Partition { seed, rows_seed }
-    }
-
-    /// Appends the values of the partition key, each with its length before it.
-    pub fn put_partition(&self, partition: Partition, out: &mut Vec<u8>) {
-        self.partition.iter().for_each(|column| column.put(partition.seed, out));
+    /// The partition of a seed; `key` becomes the values of its key, each with its length before it. Seeds whose keys
+    /// are the same give the same rows.
+    pub fn partition(&self, seed: u64, key: &mut Vec<u8>) -> Partition {
+        key.clear();
+        self.partition.iter().for_each(|column| column.put(seed, key));
+        Partition { seed, rows_seed: seed_of(0, key) }
     }
 
     /// Appends one value of the partition key.
@@ -101,7 +95,8 @@ impl Table {
         let mut below = |member: i64, path: &mut Vec<u8>, random: &mut Random| {
             let start = path.len();
             column.put_member(member, path);
-            visited += self.descend(level + 1, child(column, seed, member), choice, random, path, visit);
+            let child = seed_of(seed, &path[start..]);
+            visited += self.descend(level + 1, child, choice, random, path, visit);
             path.truncate(start);
         };
         let count = column.cluster_count(seed);
@@ -127,9 +122,9 @@ impl Table {
     pub fn any_row(&self, partition: Partition, random: &mut Random, clustering: &mut Vec<u8>) -> u64 {
         self.clustering.iter().fold(partition.rows_seed, |seed, column| {
             let at = random.below(column.cluster_count(seed));
-            let member = column.member(seed.wrapping_add(at));
-            column.put_member(member, clustering);
-            child(column, seed, member)
+            let start = clustering.len();
+            column.put(seed.wrapping_add(at), clustering);
+            seed_of(seed, &clustering[start..])
         })
     }
 
@@ -146,16 +141,16 @@ impl Table {
     }
 }
 
-/// The seed of what hangs below a value.
-fn child(column: &Column, seed: u64, member: i64) -> u64 {
-    mix(seed.rotate_left(7) ^ column.seed_of(member))
-}
-
 /// The different values of a clustering column under one parent.
 fn members(column: &Column, seed: u64, count: u64, order: Order, random: &mut Random) -> Vec<i64> {
-    let mut seen = HashSet::new();
+    let (mut seen, mut value) = (HashSet::new(), Vec::new());
     let all = (0..count).map(|at| column.member(seed.wrapping_add(at)));
-    let mut members: Vec<i64> = all.filter(|member| seen.insert(*member)).collect();
+    let is_new = |member: &i64| {
+        value.clear();
+        column.put_member(*member, &mut value);
+        seen.insert(seed_of(0, &value))
+    };
+    let mut members: Vec<i64> = all.filter(is_new).collect();
     match order {
         Order::Arbitrary => {}
         Order::Sorted => {
@@ -221,9 +216,15 @@ mod tests {
     fn rows(table: &Table, seed: u64, share: f64, order: Order) -> Vec<(Vec<u8>, u64)> {
         let mut rows = Vec::new();
         let choice = Choice { share, order };
-        let count = table.visit(table.partition(seed), &choice, &mut Random::of(seed), &mut Vec::new(), &mut |row| {
-            rows.push((row.clustering.to_vec(), row.seed));
-        });
+        let count = table.visit(
+            table.partition(seed, &mut Vec::new()),
+            &choice,
+            &mut Random::of(seed),
+            &mut Vec::new(),
+            &mut |row| {
+                rows.push((row.clustering.to_vec(), row.seed));
+            },
+        );
         assert_eq!(count as usize, rows.len());
         rows
     }
@@ -248,6 +249,25 @@ mod tests {
     fn repeats_are_left_out() {
         let table = table(vec![column("ck", "uniform(1..3)", "fixed(20)")]);
         assert_eq!(rows(&table, 1, 1.0, Order::Arbitrary).len(), 3);
+    }
+
+    #[test]
+    fn values_that_are_the_same_have_the_same_rows() {
+        // Many members of the population, two values.
+        let wide = |name: &str, cluster: &str| {
+            let mut column = column(name, "uniform(1..1000)", cluster);
+            column.ty = CqlType::Boolean;
+            column
+        };
+        let table = Table { partition: vec![wide("pk", "fixed(1)")], ..table(vec![wide("ck", "fixed(9)")]) };
+        let mut partitions = HashSet::new();
+        for seed in 0..100 {
+            let mut key = Vec::new();
+            let partition = table.partition(seed, &mut key);
+            partitions.insert((key, partition.rows_seed));
+            assert_eq!(rows(&table, seed, 1.0, Order::Arbitrary).len(), 2);
+        }
+        assert_eq!(partitions.len(), 2);
     }
 
     #[test]
@@ -278,7 +298,7 @@ mod tests {
         let mut seen = HashSet::new();
         for _ in 0..500 {
             let mut clustering = Vec::new();
-            let seed = table.any_row(table.partition(4), &mut random, &mut clustering);
+            let seed = table.any_row(table.partition(4, &mut Vec::new()), &mut random, &mut clustering);
             assert!(all.contains(&(clustering.clone(), seed)));
             seen.insert(clustering);
         }
@@ -310,7 +330,7 @@ mod tests {
         let mut rows = Vec::new();
         let choice = Choice { share: 1.0, order: Order::Arbitrary };
         let mut visit = |row: Row<'_>| rows.push(row.clustering.len());
-        table.visit(table.partition(1), &choice, &mut Random::of(1), &mut Vec::new(), &mut visit);
+        table.visit(table.partition(1, &mut Vec::new()), &choice, &mut Random::of(1), &mut Vec::new(), &mut visit);
         assert_eq!(rows, [0], "without clustering a partition is a row");
     }
 }

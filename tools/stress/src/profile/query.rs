@@ -59,12 +59,10 @@ impl Query {
     /// Appends the values for the operation at `place`, on the partition of this seed.
     pub fn put_values(&self, place: u64, seed: u64, buffers: &mut Buffers) {
         let table = &*self.table;
-        let partition = table.partition(seed);
         let mut random = Random::of(mix(place) ^ ROWS_SALT);
         let Buffers { body, routing_key, partition: key, clustering } = buffers;
+        let partition = table.partition(seed, key);
         if !self.routing.is_empty() {
-            key.clear();
-            table.put_partition(partition, key);
             table.put_routing_key(key, routing_key);
         }
         let mut row_seed = None;
