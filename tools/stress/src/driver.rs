@@ -17,7 +17,7 @@ use crate::profile::Buffers;
 use crate::tally::Tally;
 use crate::workload::Operation;
 
-/// How often a driver hands over what it counted: so late may an operation count to an interval.
+/// How often a driver hands over what it counted.
 const HAND_OVER_EVERY_NS: u64 = 20_000_000;
 /// How long a request may stay unanswered before the run is given up.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -49,6 +49,12 @@ pub struct Driver {
     buffers: Buffers,
     /// Made, but without room on its connection.
     held: Option<(Operation, Opcode)>,
+}
+
+/// What a driver counted, up to a moment; no tally where that is nothing.
+pub struct Counted {
+    pub tally: Option<Tally>,
+    pub until: Duration,
 }
 
 /// Where a driver stands among those that work.
@@ -104,7 +110,7 @@ impl Driver {
         phase: &Phase<'_>,
         place: Place,
         choice: &mut Choice,
-        counted: &Sender<Tally>,
+        counted: &Sender<Counted>,
     ) -> Result<(), DriverError> {
         self.settle();
         let rate = match phase.rate {
@@ -141,10 +147,10 @@ impl Driver {
             }
             if now >= hand_over_at {
                 hand_over_at = now + HAND_OVER_EVERY_NS;
-                hand_over(&mut tally, counted);
+                hand_over(&mut tally, now, counted);
             }
         }
-        hand_over(&mut tally, counted);
+        hand_over(&mut tally, phase.now_ns(), counted);
         Ok(())
     }
 
@@ -242,9 +248,8 @@ impl Driver {
 }
 
 /// Sends away what was counted and starts anew.
-fn hand_over(tally: &mut Tally, counted: &Sender<Tally>) {
-    if !tally.is_empty() {
-        // Nobody listens any more where the run has failed elsewhere.
-        let _sent = counted.send(tally.take());
-    }
+fn hand_over(tally: &mut Tally, now_ns: u64, counted: &Sender<Counted>) {
+    let tally = (!tally.is_empty()).then(|| tally.take());
+    // Nobody listens any more where the run has failed elsewhere.
+    let _sent = counted.send(Counted { tally, until: Duration::from_nanos(now_ns) });
 }

@@ -10,7 +10,7 @@ use helenus::schema::partitioner::{Sharding, token_of};
 use crate::arguments::Arguments;
 use crate::progress::{METRICS, header};
 use crate::run::{RunError, run};
-use crate::testing::{Asked, Behaviour, Server};
+use crate::testing::{Asked, Behaviour, Server, clock_ns};
 
 const PROFILE: &str = "
 keyspace: ks
@@ -243,34 +243,37 @@ fn what_profiles_cannot_do_is_said() {
     assert!(many.contains("9 requests in flight are too many for 1 connections"), "{many}");
 }
 
-/// How much one core of this tool does, against one core that answers and does nothing else:
-/// `cargo test --release -p helenus-stress -- --ignored --nocapture costs_little`.
+/// What an operation costs this tool, against one core that answers and does nothing else:
+/// `cargo test --release -p helenus-stress -- --ignored --nocapture it_costs_little`.
 #[test]
 #[ignore = "a measurement"]
 fn it_costs_little() {
     let cores: Vec<usize> = core_affinity::get_core_ids().unwrap().iter().map(|core| core.id).collect();
     let server = Server::start(Behaviour { core: Some(cores[0]), forgets: true, ..profile_columns() });
     let profile = Scratch::profile("cost.yaml");
+    let log = Scratch::new("cost.log");
     let user = format!("user profile={profile} ops(insert=1)");
-    for line in ["write", "read -errors skip-read-validation", &user] {
-        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let (own, groups) =
-            rest.split_once("-errors").map_or((rest, ""), |(own, _)| (own, "-errors skip-read-validation"));
-        let last = cores[cores.len() - 1];
-        let line = format!(
-            "{command} {own} duration=4s no-warmup {groups} -rate threads=1024 -mode connectionsPerHost=16 -cores {last} {}",
-            server.node()
-        );
-        let before = cpu_seconds();
-        assert!(run(&Arguments::of(&line)).unwrap());
-        println!("{:.2} s of CPU, both halves", cpu_seconds() - before);
+    for command in ["write", "read", &user] {
+        for (threads, connections) in [(1024, 16), (64, 1)] {
+            let line = format!(
+                "{command} duration=3s no-warmup -errors skip-read-validation -rate threads={threads} -mode \
+                 connectionsPerHost={connections} -cores {} -log file={log} {}",
+                cores[cores.len() - 1],
+                server.node()
+            );
+            let cpu = || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) - server.cpu_ns();
+            let before = cpu();
+            assert!(run(&Arguments::of(&line)).unwrap());
+            let used = cpu() - before;
+            let text = log.text();
+            let total = text.lines().find_map(|line| line.strip_prefix("Total partitions")).unwrap();
+            let total = total.trim_start_matches([' ', ':']).split(' ').next().unwrap().replace(',', "");
+            let operations: u64 = total.parse().unwrap();
+            let name = command.split(' ').next().unwrap();
+            println!(
+                "COST {name} {threads}/{connections}: {operations} operations, {} ns of CPU each",
+                used / operations
+            );
+        }
     }
-}
-
-fn cpu_seconds() -> f64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is whole for the length of the call.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
-    assert_eq!(result, 0);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }

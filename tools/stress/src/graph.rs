@@ -118,7 +118,7 @@ mod tests {
         let mut progress = Progress::new(vec!["</script>".into()]);
         let mut tally = Tally::new(1);
         (0..500).for_each(|_| tally.succeeded(0, 2_000, 1, 1));
-        progress.add(&tally);
+        progress.add(&crate::driver::Counted { tally: Some(tally), until: Duration::from_secs(1) });
         progress.lines(Duration::from_secs(1));
         progress.finish(Duration::from_secs(1))
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::driver::Counted;
 use crate::tally::{Counts, Tally};
 
 /// The names of the columns. Those of the server's garbage collector stay, at 0: scripts count columns.
@@ -48,6 +49,9 @@ pub struct Progress {
     names: Vec<String>,
     overall: Tally,
     interval: Tally,
+    /// Up to when what is in it was counted, and from when on. Drivers hand over a little after the fact, so that is
+    /// not when lines are made.
+    interval_end: Duration,
     interval_start: Duration,
     rates: Spread,
     /// The totals of all intervals.
@@ -68,18 +72,28 @@ impl Progress {
     /// Of operations of these kinds.
     pub fn new(names: Vec<String>) -> Progress {
         let (overall, interval) = (Tally::new(names.len()), Tally::new(names.len()));
-        let (interval_start, rates, points) = (Duration::ZERO, Spread::default(), Vec::new());
-        Progress { names, overall, interval, interval_start, rates, points }
+        Progress {
+            names,
+            overall,
+            interval,
+            interval_end: Duration::ZERO,
+            interval_start: Duration::ZERO,
+            rates: Spread::default(),
+            points: Vec::new(),
+        }
     }
 
-    pub fn add(&mut self, tally: &Tally) {
-        self.interval.add(tally);
+    pub fn add(&mut self, counted: &Counted) {
+        self.interval_end = self.interval_end.max(counted.until);
+        if let Some(tally) = &counted.tally {
+            self.interval.add(tally);
+        }
     }
 
     /// The lines of the interval that ends now: one for each kind of operation, and their total where there are two.
     pub fn lines(&mut self, now: Duration) -> Vec<String> {
-        let seconds = now.saturating_sub(self.interval_start).as_secs_f64().max(1e-9);
-        self.interval_start = now;
+        let seconds = self.interval_end.saturating_sub(self.interval_start).as_secs_f64().max(1e-9);
+        self.interval_start = self.interval_end;
         let interval = self.interval.take();
         self.overall.add(&interval);
         let total = interval.total();
@@ -189,11 +203,11 @@ mod tests {
         Progress::new(vec!["READ".into(), "WRITE".into()])
     }
 
-    fn tally(reads: u64, writes: u64) -> Tally {
+    fn counted(reads: u64, writes: u64, until_ms: u64) -> Counted {
         let mut tally = Tally::new(2);
         (0..writes).for_each(|_| tally.succeeded(1, 2_000, 1, 10));
         (0..reads).for_each(|_| tally.succeeded(0, 4_000, 1, 1));
-        tally
+        Counted { tally: Some(tally), until: Duration::from_millis(until_ms) }
     }
 
     fn columns(line: &str) -> Vec<&str> {
@@ -211,7 +225,7 @@ mod tests {
     #[test]
     fn one_kind_has_one_line_under_the_header() {
         let mut progress = progress();
-        progress.add(&tally(0, 500));
+        progress.add(&counted(0, 500, 500));
         let lines = progress.lines(Duration::from_millis(500));
         assert_eq!((lines.len(), lines[0].len()), (1, header().len()));
         let got = columns(&lines[0]);
@@ -223,18 +237,31 @@ mod tests {
     #[test]
     fn two_kinds_have_a_line_each_and_a_total_since_the_last() {
         let mut progress = progress();
-        progress.add(&tally(900, 100));
+        progress.add(&counted(900, 100, 1000));
         assert_eq!(progress.lines(Duration::from_secs(1)).len(), 3);
-        progress.add(&tally(450, 50));
+        progress.add(&counted(450, 50, 2000));
         let lines = progress.lines(Duration::from_secs(2));
         let got: Vec<_> = lines.iter().map(|line| columns(line)[..3].join(" ")).collect();
         assert_eq!(got, ["READ 1350 450", "WRITE 150 50", "total 1500 500"]);
-        progress.add(&tally(0, 1));
+        progress.add(&counted(0, 1, 2500));
         assert_eq!(progress.last_lines(Duration::from_millis(2500)).len(), 3);
         assert!(progress.last_lines(Duration::from_secs(3)).is_empty());
         let outcome = progress.finish(Duration::from_secs(3));
         assert_eq!((outcome.tally.total().operations(), outcome.points.len()), (1501, 3));
         assert_eq!(outcome.points[1][0], 1500.0);
+    }
+
+    #[test]
+    fn rates_are_of_the_time_that_was_counted() {
+        let mut progress = progress();
+        progress.add(&counted(970, 0, 970));
+        let lines = progress.lines(Duration::from_secs(1));
+        assert_eq!(columns(&lines[0])[2], "1000", "1000 a second, 30 of them not handed over yet");
+        // The end comes 10 ms later, with 40 ms of counts.
+        progress.add(&counted(40, 0, 1010));
+        let last = progress.last_lines(Duration::from_millis(1010));
+        assert_eq!(columns(&last[0])[..3], ["total", "1010", "1000"]);
+        assert_eq!(columns(&progress.lines(Duration::from_secs(2))[0])[2], "0");
     }
 
     #[test]
@@ -251,7 +278,7 @@ mod tests {
         let mut progress = progress();
         for second in 1..=4 {
             assert!(!progress.has_converged(0.02, 4, 9));
-            progress.add(&tally(100, 0));
+            progress.add(&counted(100, 0, 1000 * second));
             progress.lines(Duration::from_secs(second));
         }
         assert!(progress.has_converged(0.02, 4, 9) && progress.has_converged(0.0, 4, 4));

@@ -216,7 +216,7 @@ impl Stage<'_> {
             let mut line_at = phase.start + arguments.log.interval;
             let outcome = loop {
                 match tallies.recv_timeout(line_at.saturating_duration_since(Instant::now())) {
-                    Ok(tally) => progress.add(&tally),
+                    Ok(counted) => progress.add(&counted),
                     Err(RecvTimeoutError::Timeout) => {
                         line_at += arguments.log.interval;
                         let lines = progress.lines(phase.start.elapsed());

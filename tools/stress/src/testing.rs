@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -55,6 +55,7 @@ pub struct Server {
     pub address: SocketAddr,
     asked: Arc<Mutex<Asked>>,
     stop: Arc<AtomicBool>,
+    cpu_ns: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -73,13 +74,20 @@ impl Server {
             }
         });
         let (shared, stopped) = (Arc::clone(&asked), Arc::clone(&stop));
+        let cpu_ns = Arc::new(AtomicU64::new(0));
+        let used = Arc::clone(&cpu_ns);
         let serves = std::thread::spawn(move || {
             if let Some(id) = behaviour.core {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
             }
-            serve(&behaviour, address.port(), &sockets, &shared, &stopped);
+            serve(&behaviour, address.port(), &sockets, &shared, (&stopped, &used));
         });
-        Server { address, asked, stop, threads: vec![accepts, serves] }
+        Server { address, asked, stop, cpu_ns, threads: vec![accepts, serves] }
+    }
+
+    /// CPU that the thread which answers has used.
+    pub fn cpu_ns(&self) -> u64 {
+        self.cpu_ns.load(Ordering::Relaxed)
     }
 
     /// What a command line needs to reach it.
@@ -103,6 +111,15 @@ impl Drop for Server {
     }
 }
 
+/// A clock's time.
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is whole for the length of the call.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut now) };
+    assert_eq!(result, 0, "a clock that every Linux has");
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 struct Client {
     socket: TcpStream,
     port: u16,
@@ -112,7 +129,13 @@ struct Client {
     out: Vec<u8>,
 }
 
-fn serve(behaviour: &Behaviour, port: u16, sockets: &Receiver<TcpStream>, asked: &Mutex<Asked>, stop: &AtomicBool) {
+fn serve(
+    behaviour: &Behaviour,
+    port: u16,
+    sockets: &Receiver<TcpStream>,
+    asked: &Mutex<Asked>,
+    (stop, cpu_ns): (&AtomicBool, &AtomicU64),
+) {
     let (mut clients, mut poll) = (Vec::<Option<Client>>::new(), Poll::default());
     let mut state = State { behaviour, port, texts: Vec::new(), executions: 0 };
     while !stop.load(Ordering::Relaxed) {
@@ -126,6 +149,7 @@ fn serve(behaviour: &Behaviour, port: u16, sockets: &Receiver<TcpStream>, asked:
             let (received, out) = (Vec::new(), Vec::new());
             clients.push(Some(Client { socket, port, decoder, encoder, received, out }));
         }
+        cpu_ns.store(clock_ns(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
         poll.wait(Duration::from_millis(2)).expect("poll");
         for (at, slot) in clients.iter_mut().enumerate() {
             let Some(client) = slot else { continue };

@@ -8,17 +8,27 @@ use crate::distribution::{Distribution, Ratio};
 /// The words of each group that was given, by its name in lower case.
 pub type Groups = BTreeMap<String, Vec<String>>;
 
+/// Words whose values are taken as they are, spaces included, where the shell keeps them together.
+const FREE_TEXT: [&str; 5] = ["title=", "revision=", "op=", "file=", "profile="];
+
 /// Words as they are meant: spaces beside `,`, `=` and parentheses do not part them.
 pub fn repair(given: &[String]) -> Vec<String> {
-    let mut line = String::new();
-    for word in given.iter().flat_map(|argument| argument.split_whitespace()) {
-        let joins = line.is_empty() || line.ends_with([',', '=', '(']) || word.starts_with([',', '=', '(', ')']);
-        if !joins {
-            line.push(' ');
+    let mut words: Vec<String> = Vec::new();
+    for argument in given {
+        if FREE_TEXT.iter().any(|name| argument.starts_with(name)) {
+            words.push(argument.clone());
+            continue;
         }
-        line.push_str(word);
+        for word in argument.split_whitespace() {
+            match words.last_mut() {
+                Some(last) if last.ends_with([',', '=', '(']) || word.starts_with([',', '=', '(', ')']) => {
+                    last.push_str(word);
+                }
+                _ => words.push(word.to_owned()),
+            }
+        }
     }
-    line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    words
 }
 
 /// The command line for others to see.
@@ -135,6 +145,8 @@ mod tests {
         }
         assert_eq!(repair(&["mixed ratio(a=1)".into(), "n=1".into()]), words("mixed ratio(a=1) n=1"));
         assert_eq!(repair(&[]), Vec::<String>::new());
+        let title = ["title=W1, mixed".to_owned(), "op=x y".to_owned()];
+        assert_eq!(repair(&title), title);
     }
 
     #[test]
