@@ -1,6 +1,6 @@
 //! `bench baseline`: the plain figures of the README, each below the command that gives it.
 
-mod server;
+pub mod server;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::arguments::Takes;
 use crate::inprocess::{Kind, Shape, To, WINDOW, cost};
+use crate::peer::figure;
 use server::Server;
 
 /// Starts of which the median is told.
@@ -116,12 +117,6 @@ fn workload(programs: &Path, data_dir: &Path, size: &Size) -> Result<(), String>
     Ok(())
 }
 
-/// The first number of a line of the summary.
-fn figure(text: &str, label: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with(label))?;
-    line.split_once(':')?.1.split_whitespace().next()?.replace(',', "").parse().ok()
-}
-
 fn in_process() -> Result<(), String> {
     for kind in [Kind::Read, Kind::Write] {
         let shape = Shape { kind, shards: 1, to: To::Owner, floor: false, operations: COUNTED };
@@ -140,14 +135,6 @@ fn in_process() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_are_read_from_the_summary() {
-        let text = "Op rate                   :   46,851 op/s [WRITE: 46,851 op/s]\nLatency median : 0.9 ms";
-        assert_eq!(figure(text, "Op rate"), Some(46_851.0));
-        assert_eq!(figure(text, "Latency median"), Some(0.9));
-        assert_eq!(figure(text, "Total errors"), None);
-    }
 
     #[test]
     fn sizes_are_given_by_name() {

@@ -18,8 +18,8 @@ use crate::callgrind::{self, Spent};
 use crate::counters::Counters;
 use crate::report::{Report, short};
 
-pub use run::{Shape, To, WINDOW};
-pub use workload::{KINDS, Kind};
+pub use run::{Shape, To};
+pub use workload::{KEYSPACE, KINDS, Kind, MapSize, VERSION, WINDOW};
 
 const TAKES: Takes = Takes {
     command: "inprocess",
@@ -48,9 +48,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let kinds = kinds(&given)?;
     let shards = given.numbers("--shards", &[1])?;
     let to = match given.text("--to") {
-        None | Some("owner") => To::Owner,
-        Some("any") => To::Any,
-        Some(other) => return Err(format!("bench inprocess: --to takes owner or any, not `{other}`")),
+        None => To::Owner,
+        Some(name) => {
+            To::named(name).ok_or_else(|| format!("bench inprocess: --to takes owner, any or one, not `{name}`"))?
+        }
     };
     if given.text("--operations").is_some() {
         let operations = given.number("--operations", TIMED)?;
@@ -128,7 +129,7 @@ pub fn spent(shape: &Shape, profile: Option<&str>) -> Result<Spent, String> {
 /// The words that make this program run a shape once.
 fn arguments(shape: &Shape) -> Vec<String> {
     let Shape { kind, shards, to, floor, operations } = shape;
-    let to = if *to == To::Owner { "owner" } else { "any" };
+    let to = to.name();
     let (shards, operations) = (shards.to_string(), operations.to_string());
     let mut words = vec!["inprocess", kind.name(), "--shards", &shards, "--to", to, "--operations", &operations];
     if *floor {
@@ -139,7 +140,7 @@ fn arguments(shape: &Shape) -> Vec<String> {
 
 fn label(shape: &Shape) -> String {
     let Shape { kind, shards, to, .. } = shape;
-    let to = if *to == To::Owner { "" } else { ", any" };
+    let to = if *to == To::Owner { String::new() } else { format!(", {}", to.name()) };
     format!("{}, {shards} shard{}{to}", kind.name(), if *shards == 1 { "" } else { "s" })
 }
 
@@ -204,7 +205,7 @@ mod tests {
     fn what_is_not_a_run_is_told() {
         let run = |words: &[&str]| run(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let error = |words: &[&str]| run(words).expect_err("refused");
-        assert!(error(&["scan"]).contains("`scan` is not one of read, write"));
+        assert!(error(&["scan"]).contains("`scan` is not one of read, read-sstable"));
         assert!(error(&["--operations", "64"]).contains("one kind"));
         assert!(error(&["read", "--to", "nobody"]).contains("`nobody`"));
         assert!(error(&["read", "--shards", "0"]).contains("`0`"));

@@ -98,6 +98,8 @@ impl Cost {
     }
 }
 
+pub use load::Epoll;
+
 type Server = fn(Served, Option<usize>) -> Receiver<(Reading, Reading)>;
 
 pub fn run(arguments: &[String]) -> Result<(), String> {

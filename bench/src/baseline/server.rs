@@ -8,16 +8,23 @@ use std::time::{Duration, Instant};
 pub struct Server {
     child: Child,
     pub port: u16,
+    pub admin_port: u16,
     pub started_in: Duration,
 }
 
 impl Server {
     /// Starts the binary on free ports in a directory of its own, and waits for READY.
     pub fn start(binary: &Path, data_dir: &Path) -> Result<Server, String> {
+        Server::start_with(binary, data_dir, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_with(binary: &Path, data_dir: &Path, arguments: &[&str]) -> Result<Server, String> {
         let started = Instant::now();
         let mut child = Command::new(binary)
             .args(["--port", "0", "--shard-aware-port", "0", "--admin-port", "0", "--data-dir"])
             .arg(data_dir)
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -25,8 +32,8 @@ impl Server {
         let mut line = String::new();
         let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
         let started_in = started.elapsed();
-        match (read, port_of(&line)) {
-            (Some(Ok(_)), Some(port)) => Ok(Server { child, port, started_in }),
+        match (read, port_of(&line, "cql"), port_of(&line, "admin")) {
+            (Some(Ok(_)), Some(port), Some(admin_port)) => Ok(Server { child, port, admin_port, started_in }),
             _ => {
                 end(&mut child);
                 Err(format!("the server said `{}` instead of READY", line.trim_end()))
@@ -36,11 +43,20 @@ impl Server {
 
     /// CPU used so far by all its threads, the kernel's work for them included.
     pub fn cpu(&self) -> Result<Duration, String> {
-        let stat = self.read("stat")?;
-        // SAFETY: sysconf takes an integer and touches no memory of ours.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-        let ticks = cpu_ticks(&stat).ok_or_else(|| format!("/proc: `{stat}`"))?;
-        Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
+        process_cpu(self.child.id())
+    }
+
+    /// The same in nanoseconds, of the threads that are there, those that the kernel made for it included.
+    pub fn cpu_ns(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/task", self.child.id());
+        let threads = std::fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
+        let ids = threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+        ids.map(|id| thread_cpu_ns(self.child.id(), id)).sum()
+    }
+
+    /// Kills it.
+    pub fn end(&mut self) {
+        end(&mut self.child);
     }
 
     /// Resident memory.
@@ -69,9 +85,28 @@ fn end(child: &mut Child) {
     let _waited = child.wait();
 }
 
-/// The CQL port of a READY line.
-fn port_of(line: &str) -> Option<u16> {
-    line.strip_prefix("READY cql=")?.split_whitespace().next()?.rsplit(':').next()?.parse().ok()
+/// CPU used so far by all threads of a process, the kernel's work for them included.
+pub fn process_cpu(process_id: u32) -> Result<Duration, String> {
+    let path = format!("/proc/{process_id}/stat");
+    let stat = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    // SAFETY: sysconf takes an integer and touches no memory of ours.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let ticks = cpu_ticks(&stat).ok_or_else(|| format!("/proc: `{stat}`"))?;
+    Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
+}
+
+/// CPU time of one thread of a process.
+pub fn thread_cpu_ns(process_id: u32, thread_id: i32) -> Result<u64, String> {
+    let path = format!("/proc/{process_id}/task/{thread_id}/schedstat");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    text.split(' ').next().and_then(|first| first.parse().ok()).ok_or_else(|| format!("{path}: `{text}`"))
+}
+
+/// A port of a READY line.
+fn port_of(line: &str, name: &str) -> Option<u16> {
+    let mut words = line.strip_prefix("READY ")?.split_whitespace();
+    let address = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
+    address.rsplit(':').next()?.parse().ok()
 }
 
 /// User and system ticks of a line of `/proc/PID/stat`: fields 14 and 15, counted behind the name in parentheses.
@@ -85,10 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ready_line_has_a_port() {
-        assert_eq!(port_of("READY cql=127.0.0.1:9042 shard_aware=127.0.0.1:19042 shards=2"), Some(9042));
-        assert_eq!(port_of("READY cql=127.0.0.1"), None);
-        assert_eq!(port_of(""), None);
+    fn a_ready_line_has_ports() {
+        let line = "READY cql=127.0.0.1:9042 shard_aware=127.0.0.1:19042 admin=127.0.0.1:9180 shards=2";
+        assert_eq!((port_of(line, "cql"), port_of(line, "admin")), (Some(9042), Some(9180)));
+        assert_eq!(port_of("READY cql=127.0.0.1", "cql"), None);
+        assert_eq!(port_of("", "cql"), None);
     }
 
     #[test]

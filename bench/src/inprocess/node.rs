@@ -1,7 +1,7 @@
 //! The node that is asked: Helenus over the simulated half of `io`, and the floor, which answers with as many bytes and
 //! does nothing else.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use helenus::commitlog::{LogConfig, SyncMode};
 use helenus::io::sim::Simulation;
 use helenus::io::{Io, Mesh, Stream, TaskClass};
 use helenus::net::{Limits, Net, listen};
+use helenus::router::Router;
 use helenus::router::message::Message;
 use helenus::server::boot::{NodeConfig, boot};
 
@@ -17,17 +18,31 @@ pub const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST),
 /// Here a connection's source port, modulo the shards, chooses its shard.
 pub const SHARD_AWARE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 19042);
 
+/// The routers of a node's shards.
+pub type Routers = Rc<RefCell<Vec<Rc<Router>>>>;
+
 /// Starts a node and runs until it listens.
-pub fn start(sim: &Simulation, shards: u16) -> Result<(), String> {
+pub fn start(sim: &Simulation, shards: u16) -> Result<Routers, String> {
     // The real mesh's capacity is larger than the simulation's, which looks for full rings.
     sim.set_mesh_capacity(1024);
     let ready = Rc::new(Cell::new(0));
-    let tell = ready.clone();
-    let _outside = sim.start::<Message, _, _>(shards, move |io, mesh| serve(io, mesh, tell.clone()));
-    sim.run_until(|| ready.get() == shards).map_err(|halted| halted.to_string())
+    let (tell, routers) = (ready.clone(), Routers::default());
+    let all = routers.clone();
+    let _outside = sim.start::<Message, _, _>(shards, move |io, mesh| serve(io, mesh, tell.clone(), all.clone()));
+    sim.run_until(|| ready.get() == shards).map_err(|halted| halted.to_string())?;
+    Ok(routers)
 }
 
-async fn serve(io: Io, mesh: Mesh<Message>, ready: Rc<Cell<u16>>) {
+/// Makes SSTables of all that the shards have in memory.
+pub async fn flush(routers: &Routers) -> Result<(), String> {
+    let routers = routers.borrow().clone();
+    for router in routers {
+        router.shard().flush(None).await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+async fn serve(io: Io, mesh: Mesh<Message>, ready: Rc<Cell<u16>>, routers: Routers) {
     let booted = boot(io.clone(), mesh, &config()).await.expect("an empty directory boots");
     let net = Net::new(io.clone(), booted.router.clone(), Limits::default(), booted.local);
     io.spawn(TaskClass::Foreground, booted.router.clone().run(booted.early));
@@ -35,6 +50,7 @@ async fn serve(io: Io, mesh: Mesh<Message>, ready: Rc<Cell<u16>>) {
         listen(&net, ADDRESS.ip(), ADDRESS.port(), SHARD_AWARE.port()).await.expect("the simulated ports are free");
     }
     ready.set(ready.get() + 1);
+    routers.borrow_mut().push(booted.router.clone());
     booted.router.closed().await;
 }
 
@@ -45,7 +61,8 @@ fn config() -> NodeConfig {
         mode: SyncMode::Periodic { period: Duration::from_secs(10) },
         ..LogConfig::default()
     };
-    NodeConfig::simulated(log, Duration::from_secs(30))
+    // What is measured is not mixed with compactions, and blocks stay cached once they were read.
+    NodeConfig { compact: false, cache_bytes: 256 << 20, ..NodeConfig::simulated(log, Duration::from_secs(30)) }
 }
 
 /// Starts the floor: so many bytes back for so many received.

@@ -9,12 +9,10 @@ use helenus::io::sim::{Faults, Halted, Simulation};
 use helenus::schema::partitioner::{Sharding, token_of};
 
 use super::client::Client;
-use super::node::{ADDRESS, SHARD_AWARE, start, start_floor};
-use super::workload::{KEYSPACE, Kind};
+use super::node::{ADDRESS, Routers, SHARD_AWARE, flush, start, start_floor};
+use super::workload::{KEYSPACE, Kind, WINDOW};
 use crate::counters::Counters;
 
-/// Requests in flight on a connection: so many go out with each send.
-pub const WINDOW: u64 = 64;
 /// Different windows of a connection.
 const WINDOWS: u64 = 4;
 
@@ -25,6 +23,22 @@ pub enum To {
     Owner,
     /// Those of any shard.
     Any,
+    /// One partition, the same for all.
+    One,
+}
+
+impl To {
+    pub fn name(self) -> &'static str {
+        match self {
+            To::Owner => "owner",
+            To::Any => "any",
+            To::One => "one",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<To> {
+        [To::Owner, To::Any, To::One].into_iter().find(|to| to.name() == name)
+    }
 }
 
 /// What a run does.
@@ -61,8 +75,8 @@ struct Connection {
 pub fn run(shape: &Shape) -> Result<Counters, String> {
     let sim = Simulation::new(1, Faults::NONE);
     sim.set_steps_max(u64::MAX);
-    start(&sim, shape.shards)?;
-    let mut connections = prepare(&sim, shape)?;
+    let routers = start(&sim, shape.shards)?;
+    let mut connections = prepare(&sim, shape, routers)?;
     if !shape.floor {
         return measure(&sim, shape, connections);
     }
@@ -77,8 +91,9 @@ pub fn run(shape: &Shape) -> Result<Counters, String> {
 }
 
 /// The table and its rows, a connection to each shard, and everything asked once.
-fn prepare(sim: &Simulation, shape: &Shape) -> Result<Vec<Connection>, String> {
+fn prepare(sim: &Simulation, shape: &Shape, routers: Routers) -> Result<Vec<Connection>, String> {
     let Shape { kind, shards, to, .. } = *shape;
+    let rounds = shape.rounds();
     let outside = sim.client();
     let prepared = sim.run_client(async move {
         let mut admin = Client::new(outside.connect(ADDRESS).map_err(|error| error.to_string())?);
@@ -95,10 +110,25 @@ fn prepare(sim: &Simulation, shape: &Shape) -> Result<Vec<Connection>, String> {
             let mut connection = Connection { client: Client::new(stream), windows: Vec::new(), answer_bytes: 0 };
             connection.client.startup().await?;
             connection.fill(kind, &filling, &keys).await?;
-            connection.warm_up(kind, &measured, &keys).await?;
             connections[usize::from(shard)] = Some(connection);
         }
-        Ok(connections.into_iter().flatten().collect())
+        let mut connections: Vec<Connection> = connections.into_iter().flatten().collect();
+        for pass in 0..kind.sstables() {
+            for (connection, shard) in connections.iter_mut().zip(0..).filter(|_| pass > 0) {
+                connection.fill(kind, &filling, &keys(kind, shards, shard, to)).await?;
+            }
+            flush(&routers).await?;
+        }
+        for (connection, shard) in connections.iter_mut().zip(0..) {
+            let keys = keys(kind, shards, shard, to);
+            connection.warm_up(kind, &measured, &keys, u64::from(shard) << 32).await?;
+            if kind.grows() {
+                connection.windows = (WINDOWS..WINDOWS + rounds)
+                    .map(|at| connection.window(kind, &measured, &keys, (u64::from(shard) << 32) + at * WINDOW))
+                    .collect();
+            }
+        }
+        Ok(connections)
     });
     prepared.map_err(|halted| halted.to_string())?
 }
@@ -109,9 +139,12 @@ fn keys(kind: Kind, shards: u16, shard: u16, to: To) -> Vec<Vec<u8>> {
     let wanted = |(number, key): &(u64, Vec<u8>)| match to {
         To::Owner => sharding.shard_of(token_of(key)) == ShardId(shard),
         To::Any => number % u64::from(shards) == u64::from(shard),
+        To::One => *number == 0,
     };
+    let one = to == To::One;
     let all = (0..).map(|number| (number, kind.key(number)));
-    all.filter(wanted).map(|(_, key)| key).take((WINDOW * WINDOWS) as usize).collect()
+    let count = if one { 1 } else { kind.partitions().unwrap_or(WINDOW * WINDOWS) };
+    all.filter(wanted).map(|(_, key)| key).take(count as usize).collect()
 }
 
 impl Connection {
@@ -128,15 +161,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Requests from this number on, which ask for the keys in turn.
+    fn window(&mut self, kind: Kind, id: &[u8], keys: &[Vec<u8>], first: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        for number in first..first + WINDOW {
+            let key = &keys[(number % keys.len() as u64) as usize];
+            kind.put_request(&mut self.client.encoder, number, id, key, &mut out);
+        }
+        out
+    }
+
     /// Makes the windows and asks each once: the answers are good and all of one size.
-    async fn warm_up(&mut self, kind: Kind, id: &[u8], keys: &[Vec<u8>]) -> Result<(), String> {
-        for keys in keys.chunks(WINDOW as usize) {
-            let mut out = Vec::new();
-            for (key, stream) in keys.iter().zip(0..) {
-                kind.put_request(&mut self.client.encoder, stream, id, key, &mut out);
-            }
+    async fn warm_up(&mut self, kind: Kind, id: &[u8], keys: &[Vec<u8>], first: u64) -> Result<(), String> {
+        for at in 0..WINDOWS {
+            let mut out = self.window(kind, id, keys, first + at * WINDOW);
             self.client.send(&mut out).await?;
-            for _ in keys {
+            for _ in 0..WINDOW {
                 let answered = self.client.answer().await?;
                 if answered.rows != kind.answer_rows() {
                     return Err(format!("{}: {:?} rows in an answer", kind.name(), answered.rows));

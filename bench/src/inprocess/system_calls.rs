@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use super::run::{Shape, WINDOW};
+use super::run::Shape;
+use super::workload::WINDOW;
 
 const SHORT: u64 = 100 * WINDOW;
 const LONG: u64 = 300 * WINDOW;

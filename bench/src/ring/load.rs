@@ -68,24 +68,24 @@ impl Connection {
     }
 }
 
-struct Epoll(libc::c_int);
+pub struct Epoll(libc::c_int);
 
 impl Epoll {
-    fn new() -> Self {
+    pub fn new() -> Self {
         // SAFETY: epoll_create1 takes no pointers.
         let raw = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(raw >= 0, "epoll_create1: {}", std::io::Error::last_os_error());
         Epoll(raw)
     }
 
-    fn add(&self, socket: &TcpStream, data: u64) {
+    pub fn add(&self, socket: &TcpStream, data: u64) {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: data };
         // SAFETY: both descriptors are open and `event` is whole for the length of the call.
         let result = unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event) };
         assert_eq!(result, 0, "epoll_ctl: {}", std::io::Error::last_os_error());
     }
 
-    fn wait(&self, mut ready: impl FnMut(u64)) {
+    pub fn wait(&self, mut ready: impl FnMut(u64)) {
         const MOST: usize = 64;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
         // SAFETY: `events` has room for MOST events for the length of the call.
