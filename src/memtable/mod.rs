@@ -21,6 +21,7 @@ mod evacuate;
 #[cfg(test)]
 mod model_tests;
 mod partitions;
+mod point;
 mod ranges;
 mod record;
 mod tree;
@@ -29,6 +30,7 @@ pub use arena::SlabPool;
 pub use cursor::MemtableCursor;
 pub use evacuate::Evacuation;
 pub use partitions::PartitionBound;
+pub use point::Point;
 
 /// What a memtable holds, in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

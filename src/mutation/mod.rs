@@ -13,6 +13,7 @@ pub mod live;
 pub mod merge;
 pub mod owned;
 pub mod page;
+pub mod point;
 pub mod purge;
 pub mod read;
 pub mod resolve;

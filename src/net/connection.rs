@@ -20,6 +20,7 @@ use crate::net::budget::{Budget, Held};
 use crate::net::events::Inbox;
 use crate::net::limits::{FRAME_PROGRESS_BYTES, FRAMES_A_TURN, RECEIVE_BYTES_MIN, TURN_NS};
 use crate::net::outcome::{Answer, Outcome};
+use crate::net::point;
 use crate::net::request::Call;
 use crate::net::undecoded::Undecoded;
 use crate::net::unsent::Unsent;
@@ -294,10 +295,15 @@ impl Connection {
     fn put_answer(&mut self, answer: Answer) {
         let before = self.out.len();
         answer.encode(&mut self.encoder, &mut self.out);
-        let bytes = self.out.len().saturating_sub(before);
-        self.answer_bytes = bytes.max(self.answer_bytes - self.answer_bytes.div_ceil(16));
         // Its rows are given back first, and counted again as what is not sent.
         drop(answer);
+        self.note_answer(before);
+    }
+
+    /// An answer was encoded from `before` on.
+    fn note_answer(&mut self, before: usize) {
+        let bytes = self.out.len().saturating_sub(before);
+        self.answer_bytes = bytes.max(self.answer_bytes - self.answer_bytes.div_ceil(16));
         self.count_unsent();
     }
 
@@ -457,6 +463,10 @@ impl Connection {
 
     /// Starts a request; what is answered at once is encoded at once.
     fn start_call(&mut self, frame: &Frame<'_>, context: &mut Context<'_>) {
+        let before = self.out.len();
+        if point::answer(&self.net, frame, &mut self.encoder, &mut self.out) {
+            return self.note_answer(before);
+        }
         let admitted = match self.net.requests.hold(frame.body.len()) {
             Ok(admitted) => admitted,
             Err(error) => return self.encoder.error(&mut self.out, frame.stream, &error),

@@ -7,6 +7,7 @@
 //! | `undecoded` | what was received and not taken: the receive buffer |
 //! | `unsent` | what is encoded and not sent |
 //! | `request` | the way of a request, on one screen |
+//! | `point` | reads of one row that are answered at once |
 //! | `outcome` | what a request came to, and its bytes |
 //! | `statements` | prepared statements by id, the same on every shard |
 //! | `events` | who is told of schema changes |
@@ -24,19 +25,21 @@ mod events;
 mod limits;
 mod listen;
 mod outcome;
+mod point;
 mod request;
 mod room;
 mod statements;
 mod undecoded;
 mod unsent;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::base::ids::ShardId;
 use crate::base::local::Notify;
 use crate::io::{Accepted, Io, TaskClass};
+use crate::mutation::point::PointKey;
 use crate::net::budget::Budget;
 use crate::net::connection::Connection;
 use crate::net::events::Listeners;
@@ -77,6 +80,8 @@ pub struct Net {
     answers: Rc<Budget>,
     /// Receive buffers, beyond the little that every connection has.
     receives: Rc<Budget>,
+    /// Where the row stands that is being read at once.
+    point_key: RefCell<PointKey>,
     stopping: Cell<bool>,
     /// Woken when this shard stops, and whenever a connection closes.
     changed: Notify,
@@ -103,6 +108,7 @@ impl Net {
             requests,
             answers,
             receives,
+            point_key: RefCell::default(),
             stopping: Cell::new(false),
             changed: Notify::new(),
         });

@@ -6,7 +6,7 @@ use crate::base::collections::{HashMap, hasher};
 use crate::cql::Parsed;
 use crate::cql::ast::{Describe, Modification, QualifiedName, Statement};
 use crate::plan::markers::Markers;
-use crate::plan::select::PreparedSelect;
+use crate::plan::select::{PointSelect, PreparedSelect};
 use crate::plan::write::{PreparedBatch, PreparedWrite, Surroundings};
 use crate::plan::{ColumnSpec, Plan, RequestOptions, names};
 use crate::protocol::{CqlError, Value, Values};
@@ -144,6 +144,16 @@ impl Prepared {
             }
             Kind::Describe(describe) => Ok(Plan::Describe(describe.clone())),
             Kind::Ddl => Ok(Plan::Ddl),
+        }
+    }
+
+    /// What it is where it reads one row by its whole primary key and has nothing to warn of.
+    pub fn point(&self) -> Option<(&PointSelect, &Table)> {
+        match &self.statement {
+            Kind::Select(select) if self.warnings.is_empty() => {
+                select.point.as_ref().map(|point| (point, &*select.table))
+            }
+            _ => None,
         }
     }
 

@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use crate::base::ids::ShardId;
 use crate::base::local::Permit;
+use crate::mutation::point::{PointKey, PointRow};
 use crate::mutation::read::{Partitions, ReadCommand, ReadPage};
 use crate::plan::select::READ_PAGE_BYTES;
-use crate::protocol::CqlError;
+use crate::protocol::{Consistency, CqlError};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
@@ -55,6 +56,22 @@ impl Router {
     /// A timeout, where the deadline has passed.
     pub fn check_deadline(&self, deadline_ns: u64) -> Result<(), CqlError> {
         if self.io.now_ns() > deadline_ns { Err(errors::read_timeout()) } else { Ok(()) }
+    }
+
+    /// What is live of one row of a partition that this shard owns, given to `take`; `None` where that cannot be had at
+    /// once, or not at that level.
+    pub fn read_point<T>(
+        &self,
+        table: &Table,
+        level: Consistency,
+        at: &PointKey,
+        now_s: i64,
+        take: impl FnOnce(Option<&PointRow<'_>>) -> T,
+    ) -> Option<T> {
+        if self.owner(table, at.token) != self.here() || self.check_consistency(table, level).is_err() {
+            return None;
+        }
+        self.shard.read_point(table.id, at, now_s, take)
     }
 
     /// One page of a read.

@@ -7,19 +7,21 @@ pub const PARTITION_KEY_BYTES_MAX: usize = 65_535;
 /// Joins the values of the partition key's columns. The caller has checked their lengths against
 /// `PARTITION_KEY_BYTES_MAX`.
 pub fn join<'a>(values: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let single = values.len() == 1;
+    let is_single = values.len() == 1;
     let mut key = Vec::new();
-    for value in values {
-        if !single {
-            let len = u16::try_from(value.len()).expect("key components are limited to 65,535 bytes when bound");
-            key.extend_from_slice(&len.to_be_bytes());
-        }
-        key.extend_from_slice(value);
-        if !single {
-            key.push(0);
-        }
-    }
+    values.for_each(|value| push(&mut key, is_single, value));
     key
+}
+
+/// Appends a component, or the whole key where it is the only one.
+pub fn push(key: &mut Vec<u8>, is_single: bool, value: &[u8]) {
+    if is_single {
+        return key.extend_from_slice(value);
+    }
+    let len = u16::try_from(value.len()).expect("key components are limited to 65,535 bytes when bound");
+    key.extend_from_slice(&len.to_be_bytes());
+    key.extend_from_slice(value);
+    key.push(0);
 }
 
 /// The components of a composite key, in order. Stops at the first malformed one.

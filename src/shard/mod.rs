@@ -18,6 +18,7 @@ mod manifest_store;
 mod memory;
 mod open;
 mod page;
+mod point;
 mod read;
 mod recover;
 mod report;

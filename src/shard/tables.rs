@@ -98,6 +98,11 @@ impl TableStore {
         self.active.borrow()
     }
 
+    /// Whether the active memtable holds all that the table has.
+    pub(super) fn is_in_memtable(&self) -> bool {
+        self.sstables.borrow().is_empty() && self.flushing.borrow().is_empty()
+    }
+
     /// Bytes of all memtables, those being flushed too.
     pub fn memtable_bytes(&self) -> u64 {
         let flushing: usize = self.flushing.borrow().iter().map(|frozen| frozen.memtable.bytes_allocated()).sum();

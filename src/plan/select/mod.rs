@@ -13,6 +13,7 @@ mod ordering;
 mod partitions;
 mod parts;
 mod plan;
+mod point;
 mod prepared;
 mod relation;
 mod restriction;
@@ -25,6 +26,7 @@ mod slices;
 
 pub use partitions::SELECT_PARTITIONS_MAX;
 pub use plan::ReadPlan;
+pub use point::PointSelect;
 pub use prepared::{PreparedSelect, READ_PAGE_BYTES, SELECT_PRODUCT_MAX};
 pub use result::{FinishedRows, Intake, RESULT_PAGE_BYTES, RESULT_ROW_BYTES_MAX, ResultSet, UNPAGED_RESULT_BYTES_MAX};
 pub use slices::SELECT_SLICES_MAX;

@@ -9,6 +9,7 @@ use crate::plan::paging::PagingState;
 use crate::plan::select::grouping::Grouping;
 use crate::plan::select::ordering::RowOrder;
 use crate::plan::select::plan::ReadPlan;
+use crate::plan::select::point::PointSelect;
 use crate::plan::select::restriction::Restriction;
 use crate::plan::select::restrictions::Restrictions;
 use crate::plan::select::selection::Selection;
@@ -37,6 +38,8 @@ pub struct PreparedSelect {
     is_distinct: bool,
     limit: Option<Term>,
     per_partition_limit: Option<Term>,
+    /// What it is as well, where it is no more than a read of one row.
+    pub point: Option<PointSelect>,
 }
 
 impl PreparedSelect {
@@ -76,7 +79,10 @@ impl PreparedSelect {
         let per_partition_limit = limit("[per_partition_limit]", &select.per_partition_limit)?;
         let limit = limit("[limit]", &select.limit)?;
         let shape = Rc::new(Shape::new(selection, grouping, order, &table));
+        let is_cut = select.distinct || limit.is_some() || per_partition_limit.is_some();
+        let point = if is_cut { None } else { PointSelect::of(&table, &shape, &restrictions) };
         Ok(PreparedSelect {
+            point,
             columns: shape.columns.clone(),
             shape,
             restrictions,

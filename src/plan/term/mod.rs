@@ -80,6 +80,16 @@ pub(super) enum Kind {
     Call(Box<Call>),
 }
 
+impl Term {
+    /// The variable that gives it, where it is one and nothing else.
+    pub fn variable(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Marker(at) => Some(at),
+            _ => None,
+        }
+    }
+}
+
 /// A call of a function on terms.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
