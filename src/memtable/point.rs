@@ -7,6 +7,7 @@ use crate::schema::Position;
 
 /// What a memtable says of a row.
 #[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "it stands on the stack for one call")]
 pub enum Point<'a> {
     /// It has nothing live of the row.
     None,

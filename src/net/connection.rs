@@ -20,10 +20,11 @@ use crate::net::budget::{Budget, Held};
 use crate::net::events::Inbox;
 use crate::net::limits::{FRAME_PROGRESS_BYTES, FRAMES_A_TURN, RECEIVE_BYTES_MIN, TURN_NS};
 use crate::net::outcome::{Answer, Outcome};
-use crate::net::point;
+use crate::net::point::{self, AtOnce};
 use crate::net::request::Call;
 use crate::net::undecoded::Undecoded;
 use crate::net::unsent::Unsent;
+use crate::net::written::Written;
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::{CqlError, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request, Startup};
 
@@ -75,6 +76,8 @@ pub struct Connection {
     /// Counts those that are encoded and not sent.
     unsent_held: Held,
     in_flight: FuturesUnordered<Flight>,
+    /// Done at once, and not answered yet.
+    written: Written,
     /// The size that an answer may well have, by the last ones.
     answer_bytes: usize,
     /// Until STARTUP.
@@ -117,6 +120,7 @@ impl Connection {
             unsent: Unsent::default(),
             sending: None,
             in_flight: FuturesUnordered::new(),
+            written: Written::default(),
             answer_bytes: 0,
             handshake,
             patience: None,
@@ -135,7 +139,7 @@ impl Connection {
             if self.gone {
                 break;
             }
-            if self.ending && self.in_flight.is_empty() && self.sending.is_none() {
+            if self.ending && self.requests() == 0 && self.sending.is_none() {
                 break;
             }
             if more {
@@ -235,8 +239,13 @@ impl Connection {
         let limits = &self.net.limits;
         !self.ending
             && self.unsent_bytes() <= limits.unsent_bytes_max
-            && self.in_flight.len() < limits.in_flight_max
+            && self.requests() < limits.in_flight_max
             && self.in_flight.len().saturating_mul(self.answer_bytes) <= limits.answer_bytes_max / 2
+    }
+
+    /// Requests that are not answered.
+    fn requests(&self) -> usize {
+        self.in_flight.len() + self.written.len()
     }
 
     /// Bytes encoded and not sent.
@@ -265,6 +274,10 @@ impl Connection {
         for _ in 0..FRAMES_A_TURN {
             let Poll::Ready(Some(answer)) = Pin::new(&mut self.in_flight).poll_next(context) else { break };
             self.put_answer(answer);
+            progress = true;
+        }
+        while let Poll::Ready((stream, outcome)) = self.written.poll_next(&self.net.router, context) {
+            self.answer_write(stream, outcome);
             progress = true;
         }
         if let Some(sending) = &mut self.sending
@@ -298,6 +311,11 @@ impl Connection {
         // Its rows are given back first, and counted again as what is not sent.
         drop(answer);
         self.note_answer(before);
+    }
+
+    fn answer_write(&mut self, stream: i16, outcome: Result<(), CqlError>) {
+        let outcome = outcome.map_or_else(Outcome::Error, |()| Outcome::Void);
+        self.put_answer(Answer { stream, outcome, warnings: Vec::new(), tracing_id: None });
     }
 
     /// An answer was encoded from `before` on.
@@ -464,8 +482,11 @@ impl Connection {
     /// Starts a request; what is answered at once is encoded at once.
     fn start_call(&mut self, frame: &Frame<'_>, context: &mut Context<'_>) {
         let before = self.out.len();
-        if point::answer(&self.net, frame, &mut self.encoder, &mut self.out) {
-            return self.note_answer(before);
+        match point::take(&self.net, frame, &mut self.encoder, &mut self.out) {
+            AtOnce::Not => {}
+            AtOnce::Answered => return self.note_answer(before),
+            AtOnce::Written(None) => return self.answer_write(frame.stream, Ok(())),
+            AtOnce::Written(Some(end)) => return self.written.push(end, frame.stream),
         }
         let admitted = match self.net.requests.hold(frame.body.len()) {
             Ok(admitted) => admitted,

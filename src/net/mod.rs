@@ -7,7 +7,8 @@
 //! | `undecoded` | what was received and not taken: the receive buffer |
 //! | `unsent` | what is encoded and not sent |
 //! | `request` | the way of a request, on one screen |
-//! | `point` | reads of one row that are answered at once |
+//! | `point` | reads and writes of one row that are done at once |
+//! | `written` | answers of writes that wait for the log |
 //! | `outcome` | what a request came to, and its bytes |
 //! | `statements` | prepared statements by id, the same on every shard |
 //! | `events` | who is told of schema changes |
@@ -31,6 +32,7 @@ mod room;
 mod statements;
 mod undecoded;
 mod unsent;
+mod written;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,10 +41,10 @@ use std::time::Duration;
 use crate::base::ids::ShardId;
 use crate::base::local::Notify;
 use crate::io::{Accepted, Io, TaskClass};
-use crate::mutation::point::PointKey;
 use crate::net::budget::Budget;
 use crate::net::connection::Connection;
 use crate::net::events::Listeners;
+use crate::net::point::Scratch;
 use crate::net::statements::Statements;
 use crate::plan::system_rows::LocalInfo;
 use crate::protocol::{CqlError, Event, SchemaChange};
@@ -80,8 +82,8 @@ pub struct Net {
     answers: Rc<Budget>,
     /// Receive buffers, beyond the little that every connection has.
     receives: Rc<Budget>,
-    /// Where the row stands that is being read at once.
-    point_key: RefCell<PointKey>,
+    /// What is read and written at once uses it.
+    scratch: RefCell<Scratch>,
     stopping: Cell<bool>,
     /// Woken when this shard stops, and whenever a connection closes.
     changed: Notify,
@@ -108,7 +110,7 @@ impl Net {
             requests,
             answers,
             receives,
-            point_key: RefCell::default(),
+            scratch: RefCell::default(),
             stopping: Cell::new(false),
             changed: Notify::new(),
         });

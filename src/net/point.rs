@@ -1,40 +1,101 @@
-//! What is answered at once: an EXECUTE that reads one row by its whole key, on the shard that owns it, where all of it is
-//! in memory. Its bytes go from the receive buffer to the key, and from the row into the send buffer; nothing is kept and
-//! nothing allocated. Everything else, errors too, goes the way of `Call::run`.
+//! What is done at once: EXECUTEs that read or write one row by its whole key, and BATCHes of such writes on one partition,
+//! on the shard that owns it. A read goes from the receive buffer to the key and from the row into the send buffer, where
+//! all of it is in memory; a write is encoded from the receive buffer, logged and applied, and its answer waits in the
+//! connection's queue for the log. Nothing is allocated. Everything else, errors too, goes the way of `Call::run`.
+
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use crate::base::ids::LogPosition;
+use crate::mutation::MutationBuilder;
 use crate::mutation::point::{PointKey, PointRow};
 use crate::net::Net;
+use crate::net::statements::Statement;
 use crate::plan::select::PointSelect;
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::result::{MetadataMode, RowsWriter};
-use crate::protocol::{Consistency, Execute, FrameEncoder, Opcode, QueryParameters, Request, Value};
+use crate::protocol::{
+    Batch, BatchKind, Consistency, Execute, FrameEncoder, Opcode, QueryParameters, Request, StatementRef, Value, Values,
+};
+use crate::schema::Table;
 
-/// An answer with more bytes of values than this is counted before it is there, which is done elsewhere.
-const POINT_ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Bytes of values, or of a mutation, above which a request is counted before it is done: elsewhere.
+const POINT_BYTES_MAX: usize = 64 << 10;
 
-/// Answers the request, or does nothing: whether it did.
-pub fn answer(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> bool {
-    if frame.opcode != Opcode::Execute || frame.flags & flag::CUSTOM_PAYLOAD != 0 || frame.wants_tracing() {
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// Nothing was done: it goes the long way.
+    Not,
+    /// It is answered.
+    Answered,
+    /// It is done, and to be answered once the log is acknowledged up to here; at once where nothing was logged.
+    Written(Option<LogPosition>),
+}
+
+/// Memory that is used again and again.
+#[derive(Default)]
+pub struct Scratch {
+    key: PointKey,
+    /// The place of a batch's next row.
+    next: PointKey,
+    mutation: Vec<u8>,
+}
+
+type PointValues<'v> = SmallVec<[Value<'v>; 16]>;
+
+/// Does what the request asks, if that can be done at once.
+pub fn take(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> AtOnce {
+    if !matches!(frame.opcode, Opcode::Execute | Opcode::Batch)
+        || frame.flags & flag::CUSTOM_PAYLOAD != 0
+        || frame.wants_tracing()
+    {
+        return AtOnce::Not;
+    }
+    match Request::decode(frame.version, frame.opcode, frame.body, false) {
+        Ok(Request::Execute(execute)) => take_execute(net, frame, &execute, encoder, out),
+        Ok(Request::Batch(batch)) => write_batch(net, &batch).map_or(AtOnce::Not, AtOnce::Written),
+        _ => AtOnce::Not,
+    }
+}
+
+fn take_execute(
+    net: &Net,
+    frame: &Frame<'_>,
+    execute: &Execute<'_>,
+    encoder: &mut FrameEncoder,
+    out: &mut Vec<u8>,
+) -> AtOnce {
+    let Ok(statement) = net.statements.get(execute.id) else { return AtOnce::Not };
+    if let Some((point, table)) = statement.prepared.point_select() {
+        let is_read = read(net, frame, (&statement, point, table), execute, encoder, out);
+        return if is_read { AtOnce::Answered } else { AtOnce::Not };
+    }
+    write(net, &statement, execute).map_or(AtOnce::Not, AtOnce::Written)
+}
+
+/// Answers a read, or does nothing: whether it did.
+fn read(
+    net: &Net,
+    frame: &Frame<'_>,
+    (statement, point, table): (&Statement, &PointSelect, &Table),
+    execute: &Execute<'_>,
+    encoder: &mut FrameEncoder,
+    out: &mut Vec<u8>,
+) -> bool {
+    let QueryParameters { consistency, skip_metadata, now_in_seconds, paging_state, .. } = execute.parameters;
+    let Scratch { key, .. } = &mut *net.scratch.borrow_mut();
+    let Some(values) = values_of(statement, execute.parameters.values) else { return false };
+    if consistency == Consistency::Any || paging_state.is_some() || !point.locate(&values, key) {
         return false;
     }
-    let Ok(Request::Execute(execute)) = Request::decode(frame.version, frame.opcode, frame.body, false) else {
-        return false;
-    };
-    let Ok(statement) = net.statements.get(execute.id) else { return false };
-    let Some((point, table)) = statement.prepared.point() else { return false };
-    let mut key = net.point_key.borrow_mut();
-    if !is_plain(&execute) || !locate(point, &execute, statement.prepared.variables.len(), &mut key) {
-        return false;
-    }
-    let QueryParameters { consistency, skip_metadata, now_in_seconds, .. } = execute.parameters;
     let now_s = now_in_seconds.map_or_else(|| net.io.wall_us().div_euclid(1_000_000), i64::from);
     let answer = encoder.begin(out, frame.stream, Opcode::Result);
     let mode = MetadataMode::of(&statement.columns, execute.result_metadata_id, skip_metadata);
     let mut rows = RowsWriter::begin(frame.version, &statement.columns, mode, out);
     let put = |row: Option<&PointRow<'_>>| match row {
-        Some(row) if row.len_bytes() > POINT_ANSWER_BYTES_MAX => false,
+        Some(row) if row.len_bytes() > POINT_BYTES_MAX => false,
         Some(row) => {
             point.put_row(&key.key, row, out);
             rows.row();
@@ -42,7 +103,7 @@ pub fn answer(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mu
         }
         None => true,
     };
-    if net.router.read_point(table, consistency, &key, now_s, put) != Some(true) {
+    if net.router.read_point(table, consistency, key, now_s, put) != Some(true) {
         encoder.abandon(out, answer);
         return false;
     }
@@ -51,13 +112,67 @@ pub fn answer(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mu
     true
 }
 
-/// Nothing in it asks for more than the row.
-fn is_plain(execute: &Execute<'_>) -> bool {
-    let parameters = &execute.parameters;
-    parameters.consistency != Consistency::Any && parameters.paging_state.is_none() && !parameters.values.is_named()
+/// Logs and applies a write; `None` where nothing was done.
+fn write(net: &Net, statement: &Statement, execute: &Execute<'_>) -> Option<Option<LogPosition>> {
+    let (point, table) = statement.prepared.point_write()?;
+    let values = values_of(statement, execute.parameters.values)?;
+    let Scratch { key, mutation, .. } = &mut *net.scratch.borrow_mut();
+    if !point.locate(&values, key) {
+        return None;
+    }
+    mutation.clear();
+    let mut builder = MutationBuilder::begin(mutation, table.id, table.version, &key.key);
+    let is_put = point.put_row(&values, key, &mut builder);
+    if is_put { apply(net, table, key, mutation, &execute.parameters) } else { None }
 }
 
-fn locate(point: &PointSelect, execute: &Execute<'_>, variables: usize, key: &mut PointKey) -> bool {
-    let values: SmallVec<[Value<'_>; 8]> = execute.parameters.values.iter().map(|(_, value)| value).collect();
-    values.len() == variables && point.locate(&values, key)
+/// The same of a batch whose statements all write rows of one partition: one mutation, one pass.
+fn write_batch(net: &Net, batch: &Batch<'_>) -> Option<Option<LogPosition>> {
+    let mut statements = batch.statements().map(|part| match part.statement {
+        StatementRef::Prepared(id) => net.statements.get(id).ok().map(|statement| (statement, part.values)),
+        StatementRef::Text(_) => None,
+    });
+    let (first, values) = statements.next()??;
+    let Scratch { key, next, mutation } = &mut *net.scratch.borrow_mut();
+    let (point, table) = first.prepared.point_write().filter(|_| batch.kind != BatchKind::Counter)?;
+    let values = values_of(&first, values)?;
+    if !point.locate(&values, key) {
+        return None;
+    }
+    mutation.clear();
+    let mut builder = MutationBuilder::begin(mutation, table.id, table.version, &key.key);
+    if !point.put_row(&values, key, &mut builder) {
+        return None;
+    }
+    for part in statements {
+        let (statement, values) = part?;
+        let (point, other) = statement.prepared.point_write()?;
+        let values = values_of(&statement, values)?;
+        let is_here = Rc::ptr_eq(table, other) && point.locate(&values, next) && next.key == key.key;
+        if !is_here || !point.put_row(&values, next, &mut builder) || builder.len_bytes() > POINT_BYTES_MAX {
+            return None;
+        }
+    }
+    apply(net, table, key, mutation, &batch.parameters)
+}
+
+fn apply(
+    net: &Net,
+    table: &Table,
+    key: &PointKey,
+    mutation: &mut [u8],
+    parameters: &QueryParameters<'_>,
+) -> Option<Option<LogPosition>> {
+    let is_plain = !parameters.consistency.is_serial() && parameters.timestamp.is_none_or(|given| given > i64::MIN);
+    if !is_plain || mutation.len() > POINT_BYTES_MAX {
+        return None;
+    }
+    let applied = net.router.write_point(table, parameters.consistency, key.token, mutation, parameters.timestamp)?;
+    Some(applied.logged)
+}
+
+/// As many as the statement has variables, and in their order.
+fn values_of<'v>(statement: &Statement, values: Values<'v>) -> Option<PointValues<'v>> {
+    let are_all = !values.is_named() && values.len() == statement.prepared.variables.len();
+    are_all.then(|| values.iter().map(|(_, value)| value).collect())
 }

@@ -7,6 +7,7 @@ pub mod functions;
 pub mod markers;
 pub mod names;
 pub mod paging;
+mod point;
 pub mod prepared;
 pub mod select;
 pub mod system_rows;

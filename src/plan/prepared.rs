@@ -7,7 +7,7 @@ use crate::cql::Parsed;
 use crate::cql::ast::{Describe, Modification, QualifiedName, Statement};
 use crate::plan::markers::Markers;
 use crate::plan::select::{PointSelect, PreparedSelect};
-use crate::plan::write::{PreparedBatch, PreparedWrite, Surroundings};
+use crate::plan::write::{PointWrite, PreparedBatch, PreparedWrite, Surroundings};
 use crate::plan::{ColumnSpec, Plan, RequestOptions, names};
 use crate::protocol::{CqlError, Value, Values};
 use crate::schema::{Schema, Table};
@@ -147,8 +147,16 @@ impl Prepared {
         }
     }
 
+    /// What it is where it writes one row by its whole primary key and has nothing to warn of.
+    pub fn point_write(&self) -> Option<(&PointWrite, &Rc<Table>)> {
+        match &self.statement {
+            Kind::Write(write) if self.warnings.is_empty() => write.point.as_ref().map(|point| (point, write.table())),
+            _ => None,
+        }
+    }
+
     /// What it is where it reads one row by its whole primary key and has nothing to warn of.
-    pub fn point(&self) -> Option<(&PointSelect, &Table)> {
+    pub fn point_select(&self) -> Option<(&PointSelect, &Table)> {
         match &self.statement {
             Kind::Select(select) if self.warnings.is_empty() => {
                 select.point.as_ref().map(|point| (point, &*select.table))

@@ -35,7 +35,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::base::ids::{ShardId, Token};
+use crate::base::ids::{ShardId, TableId, Token};
 use crate::base::local::{Notify, Semaphore, oneshot};
 use crate::io::{Io, Mesh, TaskClass};
 use crate::protocol::{Consistency, CqlError};
@@ -93,6 +93,8 @@ pub struct Router {
     pub(crate) timeouts: Timeouts,
     /// The schema that statements are planned under.
     schema: RefCell<Rc<Schema>>,
+    /// What `check_consistency` has found right last: most requests ask the same again.
+    consistency_passed: RefCell<Option<(Rc<Schema>, TableId, Consistency)>>,
     places: Places,
     /// What this shard reads for others.
     wanted: Wanted,
@@ -126,6 +128,7 @@ impl Router {
             sharding,
             timeouts,
             schema: RefCell::new(schema),
+            consistency_passed: RefCell::default(),
             places: Places::new(),
             wanted: Wanted::new(),
             range_pages: Semaphore::new(read::RANGE_PAGES_BYTES_MAX),
@@ -184,10 +187,18 @@ impl Router {
 
     /// UNAVAILABLE where `table`'s keyspace has too few live replicas for the level.
     pub fn check_consistency(&self, table: &Table, level: Consistency) -> Result<(), CqlError> {
-        match self.schema.borrow().keyspace(&table.keyspace) {
-            Some(keyspace) => consistency::check(keyspace, level),
-            None => Ok(()),
+        let schema = self.schema.borrow();
+        let is_known = |(of, table_id, passed): &(Rc<Schema>, TableId, Consistency)| {
+            Rc::ptr_eq(of, &schema) && *table_id == table.id && *passed == level
+        };
+        if self.consistency_passed.borrow().as_ref().is_some_and(is_known) {
+            return Ok(());
         }
+        if let Some(keyspace) = schema.keyspace(&table.keyspace) {
+            consistency::check(keyspace, level)?;
+        }
+        *self.consistency_passed.borrow_mut() = Some((schema.clone(), table.id, level));
+        Ok(())
     }
 
     /// The shard that owns a partition of `table`.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
 
 use super::*;
 use crate::base::ids::{ColumnId, ShardId, StreamId};
@@ -16,6 +18,8 @@ use crate::schema::{Column, ColumnKind, Columns, SchemaOp, Table, TableOptions, 
 use crate::types::CqlType;
 
 pub(super) const TABLE: TableId = TableId([9; 16]);
+
+const PERIOD: Duration = Duration::from_secs(10);
 
 /// `CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))` with gc_grace_seconds = 0.
 pub(super) fn table() -> Table {
@@ -370,6 +374,71 @@ fn an_attempt_is_made_again_while_the_log_is_behind_and_only_then() {
             shard.when_room(NO_DEADLINE, || answers.pop().expect("not asked after an answer")).await,
             Err(WriteError::Stopping)
         );
+    });
+    ran.expect("runs");
+}
+
+/// Writes that are done at once are told acknowledged one after the other, none before the log has it.
+#[test]
+fn what_is_written_at_once_is_acknowledged_in_order() {
+    for (seed, mode) in
+        (0..30).flat_map(|seed| [(seed, SyncMode::Batch), (seed, SyncMode::Periodic { period: PERIOD })])
+    {
+        let sim = Simulation::new(seed, Faults::NONE);
+        let ran = sim.run_on_node(move |io| async move {
+            let shard = start_in(io.clone(), mode).await;
+            let (mut wait, mut told) = (None, 0);
+            let mut ends = std::collections::VecDeque::new();
+            for v in 0..200 {
+                let mut mutation = put(1, v, v);
+                let applied = loop {
+                    match shard.apply_at_once(&mut mutation, None) {
+                        Some(applied) => break applied,
+                        // The log has no room yet.
+                        None => io.yield_now().await,
+                    }
+                };
+                ends.push_back(applied.logged.expect("logged"));
+                if io.random_u64() % 3 > 0 {
+                    continue;
+                }
+                std::future::poll_fn(|context| {
+                    while let Some(end) = ends.front().copied()
+                        && let Poll::Ready(outcome) = shard.poll_acknowledged(end, &mut wait, context)
+                    {
+                        outcome.expect("no fault");
+                        assert!(end <= shard.log().acknowledged_position(), "told before the log has it");
+                        ends.pop_front();
+                        told += 1;
+                    }
+                    let is_enough = ends.len() < 5;
+                    if is_enough { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+            assert!(told >= 150, "{told} were told");
+            assert_eq!(all_rows(&shard, 50).await.len(), 200);
+        });
+        ran.expect("runs");
+    }
+}
+
+/// What would have to wait, or is refused, is not begun.
+#[test]
+fn what_cannot_be_written_at_once_is_left() {
+    let sim = Simulation::new(4, Faults::NONE);
+    let ran = sim.run_on_node(|io| async move {
+        let config = ShardConfig { memtable_bytes_max: 1, ..config() };
+        let shard = start_with(io, config, log(SyncMode::Batch), &schema()).await;
+        assert!(
+            shard.apply_at_once(&mut put_value(1, 1, &[7; 40_000]), None).is_none(),
+            "larger than a mutation may be"
+        );
+        fill(&shard, 0..1).await;
+        assert!(shard.apply_at_once(&mut put(1, 1, 1), None).is_none(), "there is no room in memory");
+        assert_eq!(all_rows(&shard, 10).await, expected(0..1));
+        shard.close().await.expect("closed");
+        assert!(shard.apply_at_once(&mut put(1, 1, 1), None).is_none(), "the shard stops");
     });
     ran.expect("runs");
 }

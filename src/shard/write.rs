@@ -1,13 +1,14 @@
 //! Writes: admitted, logged, applied; visible on return, acknowledged as the sync mode promises.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
 use crate::base::ids::{LogPosition, SegmentId, TimestampMicros};
-use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket};
+use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket, Wait};
 use crate::mutation::{MutationView, set_server_timestamp, set_timestamp};
 use crate::shard::tables::{TableStore, bump};
 use crate::shard::{BatchId, PurgeHold, Shard, WriteError};
@@ -107,6 +108,30 @@ impl Shard {
         self.apply_at(write, timestamp)
     }
 
+    /// Logs and applies one mutation, where that needs no wait; `None` and nothing done where it does, or where it is
+    /// refused. It is no draft.
+    pub fn apply_at_once(&self, mutation: &mut [u8], timestamp: Option<TimestampMicros>) -> Option<Applied> {
+        let bytes = mutation.len();
+        let is_admitted = !self.stopping.get()
+            && bytes <= self.config.mutation_bytes_max
+            && self.disk.check().is_ok()
+            && self.memory.has_room(bytes as u64);
+        if !is_admitted {
+            return None;
+        }
+        let (set, given): (fn(&mut [u8], TimestampMicros), _) = match timestamp {
+            Some(given) => (set_timestamp, given),
+            None => (set_server_timestamp, self.clock.next(self.io.wall_us())),
+        };
+        set(mutation, given);
+        let part = self.part(mutation).ok()?;
+        self.observe(std::slice::from_ref(&part));
+        let ticket = self.log_mutation(&part).ok()?;
+        let position = ticket.map_or_else(|| self.log().position(), |ticket| ticket.position);
+        self.apply_part(&part, position);
+        Some(Applied { timestamp: given, logged: ticket.map(|ticket| ticket.end) })
+    }
+
     /// The same with this timestamp: the write's, or one that the shard gave for it.
     pub(super) fn apply_at(&self, write: &mut Write, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
         let set = if write.timestamp.is_some() { set_timestamp } else { set_server_timestamp };
@@ -191,6 +216,27 @@ impl Shard {
             Some(position) => self.log().wait_acknowledged(position).await.map_err(log_error),
             None => Ok(()),
         }
+    }
+
+    /// The same of a write that ends at `end`, polled; `wait` is for nobody else, and for one write after the other.
+    pub fn poll_acknowledged(
+        &self,
+        end: LogPosition,
+        wait: &mut Option<Wait>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), WriteError>> {
+        let log = self.log();
+        if end <= log.acknowledged_position() {
+            // It was this write's, and would tell the next one's waiter what is true of this one.
+            *wait = None;
+            return Poll::Ready(Ok(()));
+        }
+        let acknowledged = Pin::new(wait.get_or_insert_with(|| log.wait_acknowledged(end)));
+        let polled = acknowledged.poll(context).map_err(log_error);
+        if polled.is_ready() {
+            *wait = None;
+        }
+        polled
     }
 
     /// Waits until the log is synced up to `end`.

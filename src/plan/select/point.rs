@@ -2,34 +2,23 @@
 //! go from the variables to the key, and from the row to the answer, with nothing in between. What is out of the ordinary,
 //! errors included, is left to `PreparedSelect::bind`.
 
-use smallvec::SmallVec;
-
 use crate::base::ids::ColumnId;
 use crate::mutation::point::{PointKey, PointRow};
+use crate::plan::point::{PointColumns, Variable};
 use crate::plan::select::expression::Expression;
 use crate::plan::select::restriction::{Restriction, RestrictionKind, Tuple};
 use crate::plan::select::restrictions::Restrictions;
 use crate::plan::select::row::Leaf;
 use crate::plan::select::shape::Shape;
-use crate::plan::term::Term;
 use crate::protocol::Value;
 use crate::protocol::wire::put_bytes;
-use crate::schema::{Table, clustering, key, partitioner, system};
-use crate::types::{CqlType, validate};
+use crate::schema::{Table, clustering, key, system};
 
 /// One that is known to be of this kind.
 #[derive(Debug)]
 pub struct PointSelect {
-    partition_key: SmallVec<[KeyColumn; 2]>,
-    clustering: SmallVec<[KeyColumn; 2]>,
+    columns: PointColumns,
     outputs: Vec<Output>,
-}
-
-/// A column of the primary key and the variable that gives it.
-#[derive(Debug)]
-struct KeyColumn {
-    variable: usize,
-    ty: CqlType,
 }
 
 /// A column of the answer.
@@ -54,43 +43,23 @@ impl PointSelect {
             && !table.is_counter
             && table.dropped.is_empty()
             && !system::is_system(&table.keyspace);
-        let is_whole = restrictions.partition_key.len() == table.partition_key().count()
-            && restrictions.clustering.len() == table.clustering_order().len();
-        if !is_plain || !is_whole {
+        if !is_plain {
             return None;
         }
-        let columns = |of: &[Restriction]| of.iter().map(|one| key_column(table, one)).collect::<Option<_>>();
+        let variables = |of: &[Restriction]| of.iter().map(|one| variable(table, one)).collect::<Option<_>>();
+        let partition_key = variables(&restrictions.partition_key)?;
+        let columns = PointColumns { partition_key, clustering: variables(&restrictions.clustering)? };
         let outputs = shape.selection.outputs.iter().map(|output| match &output.expression {
             Expression::Leaf(at) => shape.selection.leaves.get(*at).and_then(output_of),
             _ => None,
         });
-        Some(PointSelect {
-            partition_key: columns(&restrictions.partition_key)?,
-            clustering: columns(&restrictions.clustering)?,
-            outputs: outputs.collect::<Option<_>>()?,
-        })
+        let outputs = outputs.collect::<Option<_>>()?;
+        columns.is_whole(table).then_some(PointSelect { columns, outputs })
     }
 
     /// Works out the row's place. False where a value is not what it should be.
     pub fn locate(&self, values: &[Value<'_>], at: &mut PointKey) -> bool {
-        at.clear();
-        let is_single = self.partition_key.len() == 1;
-        for column in &self.partition_key {
-            match column.value(values) {
-                Some([]) if is_single => return false,
-                Some(value) => key::push(&mut at.key, is_single, value),
-                None => return false,
-            }
-        }
-        if at.key.len() > key::PARTITION_KEY_BYTES_MAX {
-            return false;
-        }
-        for column in &self.clustering {
-            let Some(value) = column.value(values) else { return false };
-            clustering::push_component(&mut at.clustering, value);
-        }
-        at.token = partitioner::token_of(&at.key);
-        true
+        self.columns.locate(values, at)
     }
 
     /// Appends the row's values in the order of the answer's columns.
@@ -112,21 +81,11 @@ impl PointSelect {
     }
 }
 
-impl KeyColumn {
-    fn value<'v>(&self, values: &[Value<'v>]) -> Option<&'v [u8]> {
-        let value = values.get(self.variable)?.bytes()?;
-        (value.len() <= key::PARTITION_KEY_BYTES_MAX && validate(&self.ty, value).is_ok()).then_some(value)
-    }
-}
-
-/// The column that a restriction makes equal to a variable. Sets and maps may have to be put in order first.
-fn key_column(table: &Table, restriction: &Restriction) -> Option<KeyColumn> {
+/// The variable that a restriction makes a column equal to.
+fn variable(table: &Table, restriction: &Restriction) -> Option<Variable> {
     let RestrictionKind::Equal(Tuple::Columns(terms)) = &restriction.kind else { return None };
     let ([term], [at]) = (terms.as_slice(), restriction.columns.as_slice()) else { return None };
-    let ty = &table.columns.get(*at)?.ty;
-    let is_ordered = ty.any(&|ty| matches!(ty, CqlType::Set(_) | CqlType::Map(..)));
-    let variable = Term::variable(term).filter(|_| !is_ordered)?;
-    Some(KeyColumn { variable, ty: ty.clone() })
+    Variable::of(table.columns.get(*at)?, term)
 }
 
 fn output_of(leaf: &Leaf) -> Option<Output> {
@@ -142,6 +101,8 @@ fn output_of(leaf: &Leaf) -> Option<Output> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "test code")]
+    use smallvec::SmallVec;
+
     use super::*;
     use crate::mutation::read::Partitions;
     use crate::plan::select::testing::Model;

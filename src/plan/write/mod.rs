@@ -9,6 +9,7 @@ mod conditions;
 mod encode;
 mod json;
 mod operation;
+mod point;
 mod restrictions;
 mod rows;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::schema::{Column, ColumnKind, Schema, Table};
 
 pub use batch::{BatchLimits, PreparedBatch, bind_batch};
 pub use encode::{CHANGES_MAX, ENCODED_BYTES_MAX, JSON_VALUES_MAX};
+pub use point::PointWrite;
 pub use rows::COMBINATIONS_MAX;
 pub use timing::{EXPIRES_S_MAX, TTL_S_MAX};
 
@@ -66,6 +68,8 @@ pub struct PreparedWrite {
     conditions: Conditions,
     /// INSERT JSON: the text gives the values of the columns, which stand as markers in the rest.
     json: Option<JsonInsert>,
+    /// What it is as well, where it is no more than a write of one row.
+    pub point: Option<PointWrite>,
 }
 
 /// Where a modification is prepared: the schema, the current keyspace, the markers of the whole statement.
@@ -84,13 +88,14 @@ impl PreparedWrite {
         let table = names::table(around.schema, statement.table(), around.keyspace)?.clone();
         names::check_writable(&table)?;
         let mut scope = Scope::new(around.schema, &table.keyspace, Some(&table), &mut *around.markers);
-        let write = match statement {
+        let mut write = match statement {
             ast::Modification::Insert(insert) => prepare_insert(&table, insert, &mut scope),
             ast::Modification::InsertJson(insert) => json::prepare(&table, insert, &mut scope),
             ast::Modification::Update(update) => prepare_update(&table, update, &mut scope),
             ast::Modification::Delete(delete) => prepare_delete(&table, delete, &mut scope),
         }?;
         write.check()?;
+        write.point = PointWrite::of(&write);
         Ok(write)
     }
 
@@ -170,7 +175,16 @@ fn insert_of_terms(
     let has_clustering = keys.iter().any(|(column, _)| matches!(column.kind, ColumnKind::Clustering { .. }));
     let only_static = !has_clustering && only_static(&operations, &conditions);
     let which = Where::of_insert(table, keys, only_static)?;
-    Ok(PreparedWrite { table: table.clone(), verb: Verb::Insert, which, operations, using, conditions, json: None })
+    Ok(PreparedWrite {
+        table: table.clone(),
+        verb: Verb::Insert,
+        which,
+        operations,
+        using,
+        conditions,
+        json: None,
+        point: None,
+    })
 }
 
 fn prepare_update(table: &Rc<Table>, update: &ast::Update, scope: &mut Scope<'_>) -> Result<PreparedWrite, CqlError> {
@@ -186,7 +200,16 @@ fn prepare_update(table: &Rc<Table>, update: &ast::Update, scope: &mut Scope<'_>
     }
     let only_static = only_static(&operations, &conditions);
     let which = Where::prepare(table, Verb::Update, &update.relations, only_static, scope)?;
-    Ok(PreparedWrite { table: table.clone(), verb: Verb::Update, which, operations, using, conditions, json: None })
+    Ok(PreparedWrite {
+        table: table.clone(),
+        verb: Verb::Update,
+        which,
+        operations,
+        using,
+        conditions,
+        json: None,
+        point: None,
+    })
 }
 
 fn prepare_delete(table: &Rc<Table>, delete: &ast::Delete, scope: &mut Scope<'_>) -> Result<PreparedWrite, CqlError> {
@@ -210,7 +233,16 @@ fn prepare_delete(table: &Rc<Table>, delete: &ast::Delete, scope: &mut Scope<'_>
              static columns",
         ));
     }
-    Ok(PreparedWrite { table: table.clone(), verb: Verb::Delete, which, operations, using, conditions, json: None })
+    Ok(PreparedWrite {
+        table: table.clone(),
+        verb: Verb::Delete,
+        which,
+        operations,
+        using,
+        conditions,
+        json: None,
+        point: None,
+    })
 }
 
 #[cfg(test)]

@@ -221,6 +221,16 @@ fn field_of<'u>(
     found.ok_or_else(|| invalid(format!("UDT column {} does not have a field named {field}", column.name)))
 }
 
+impl Operation {
+    /// The column and its value, where it is a whole one.
+    pub fn whole_value(&self) -> Option<(ColumnId, &Term)> {
+        match &self.action {
+            Action::Set(term) if !self.ty.is_multi_cell() => Some((self.column, term)),
+            _ => None,
+        }
+    }
+}
+
 /// Encoding, within the row that the builder is in.
 impl Operation {
     pub fn encode<'v>(

@@ -72,7 +72,11 @@ fn slices() -> impl Strategy<Value = Vec<Slice>> {
         if edges.len() < 2 {
             return vec![Slice::all()];
         }
-        edges.chunks_exact(2).map(|pair| Slice { start: pair[0].clone(), end: pair[1].clone() }).collect()
+        let pairs = edges.chunks_exact(2).map(|pair| Slice { start: pair[0].clone(), end: pair[1].clone() });
+        let mut slices: Vec<Slice> = pairs.collect();
+        // Where two touch at a row, a range that goes over both closes and opens at one place: no read asks for such.
+        slices.dedup_by(|later, earlier| later.start.prefix == earlier.end.prefix);
+        slices
     })
 }
 
