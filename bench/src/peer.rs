@@ -42,6 +42,11 @@ impl Peer {
         }
     }
 
+    /// Whether it gets faster while it runs.
+    pub fn warms_up(&self) -> bool {
+        matches!(self, Peer::Cassandra { .. })
+    }
+
     /// What it runs with, beside its defaults.
     pub fn settings(&self) -> &'static str {
         match self {

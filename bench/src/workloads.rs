@@ -20,10 +20,17 @@ published (CASSANDRA-21141), batches of 10 rows of one partition, 300 threads, 1
   215,372 → 230,568 batches/s (2.15 → 2.31 M rows/s), p99 7.9 → 6.5 ms, max 275 to 329 ms
 ";
 
+/// Cassandra is warm when so many intervals of 10 s in a row agree within a tenth, and at the latest after five minutes.
+const WARM_INTERVALS: usize = 3;
+const WARM_SPREAD: f64 = 0.10;
+const WARM_INTERVALS_MAX: usize = 30;
+
 /// One run of helenus-stress.
 struct Step {
     name: &'static str,
     words: String,
+    /// The same load for 10 s.
+    interval: String,
     /// The keyspace to compact before it.
     compact: Option<&'static str>,
 }
@@ -42,8 +49,11 @@ pub fn w1(arguments: &[String]) -> Result<(), String> {
             "mixed ratio(write=10,read=90) duration={seconds}s cl=ONE no-warmup -pop dist=gaussian(1..{rows}) \
              -rate threads={threads}"
         );
-        steps.push(Step { name: "write", words: write, compact: None });
-        steps.push(Step { name: "mixed 10/90", words: mixed, compact: Some("keyspace1") });
+        let interval =
+            format!("write duration=10s cl=ONE no-warmup -pop dist=uniform(1..{rows}) -rate threads={threads}");
+        steps.push(Step { name: "write", words: write, interval, compact: None });
+        let interval = mixed.replace(&format!("duration={seconds}s"), "duration=10s");
+        steps.push(Step { name: "mixed 10/90", words: mixed, interval, compact: Some("keyspace1") });
     }
     run("w1", &given, &steps, W1_PUBLISHED)
 }
@@ -55,10 +65,12 @@ pub fn w2(arguments: &[String]) -> Result<(), String> {
     given.no_words()?;
     let batches = given.number("--batches", 200_000)?;
     let flights = given.numbers("--in-flight", &[64])?;
-    let step = |threads: u64| Step {
-        name: "batches of 10",
-        words: format!("user profile={PROFILE} ops(insert=1) n={batches} cl=ONE no-warmup -rate threads={threads}"),
-        compact: None,
+    let step = |threads: u64| {
+        let words = |length: &str| {
+            format!("user profile={PROFILE} ops(insert=1) {length} cl=ONE no-warmup -rate threads={threads}")
+        };
+        let (measured, interval) = (words(&format!("n={batches}")), words("duration=10s"));
+        Step { name: "batches of 10", words: measured, interval, compact: None }
     };
     run("w2", &given, &flights.into_iter().map(step).collect::<Vec<_>>(), W2_PUBLISHED)
 }
@@ -90,11 +102,41 @@ fn measure(peer: &Peer, steps: &[Step], load_cores: Option<&str>, report: &mut R
         if let Some(keyspace) = step.compact {
             peer.compact(keyspace)?;
         }
+        if peer.warms_up() {
+            warm_up(peer, step, load_cores)?;
+        }
         let summary = peer.stress(&step.words, load_cores)?;
         show(peer, step, &summary, report);
         all.push(summary);
     }
     Ok(all)
+}
+
+/// Loads until the rate stays as it is, and tells how far it still moved.
+fn warm_up(peer: &Peer, step: &Step, load_cores: Option<&str>) -> Result<(), String> {
+    let mut rates: Vec<f64> = Vec::new();
+    while rates.len() < WARM_INTERVALS_MAX {
+        rates.push(peer.stress(&step.interval, load_cores)?.operations_per_s);
+        if rates.len() >= WARM_INTERVALS && spread(&rates) <= WARM_SPREAD {
+            break;
+        }
+    }
+    let last = &rates[rates.len().saturating_sub(WARM_INTERVALS)..];
+    let shown: Vec<String> = last.iter().map(|rate| short(*rate)).collect();
+    println!(
+        "  warmed for {} intervals of 10 s; the last at {} op/s, a spread of {:.0} %",
+        rates.len(),
+        shown.join(", "),
+        spread(&rates) * 100.0
+    );
+    Ok(())
+}
+
+/// The distance of the last intervals' rates, as a share of the least.
+fn spread(rates: &[f64]) -> f64 {
+    let last = &rates[rates.len().saturating_sub(WARM_INTERVALS)..];
+    let (least, most) = last.iter().fold((f64::MAX, 0.0f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
+    most / least - 1.0
 }
 
 fn show(peer: &Peer, step: &Step, summary: &Summary, report: &mut Report) {
@@ -112,4 +154,15 @@ fn show(peer: &Peer, step: &Step, summary: &Summary, report: &mut Report) {
     report.add(format!("{name}: server CPU"), cpu_us, "µs/op");
     report.add(format!("{name}: p99"), p99_ms, "ms");
     report.add(format!("{name}: max"), max_ms, "ms");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_is_that_of_the_last_intervals() {
+        assert!(spread(&[1.0, 100.0, 105.0, 110.0]) <= WARM_SPREAD + 1e-9);
+        assert!(spread(&[100.0, 100.0, 120.0]) > WARM_SPREAD);
+    }
 }
