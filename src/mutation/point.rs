@@ -34,10 +34,3 @@ impl PointKey {
         self.clustering.clear();
     }
 }
-
-impl PointRow<'_> {
-    /// Bytes of its values.
-    pub fn len_bytes(&self) -> usize {
-        self.cells.iter().map(|(_, value)| value.len()).sum()
-    }
-}

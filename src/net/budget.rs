@@ -70,6 +70,11 @@ impl Budget {
         self.whole.as_ref().map_or(Ok(()), |whole| whole.check(before, after))
     }
 
+    /// Whether at least half of it is free.
+    pub fn has_ample_room(&self) -> bool {
+        self.is_ample(0, 0)
+    }
+
     /// Whether no more than half is held when one holder has gone from `before` to `after` bytes.
     fn is_ample(&self, before: usize, after: usize) -> bool {
         self.held_bytes.get() - before + after <= self.bytes_max / 2

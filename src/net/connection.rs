@@ -78,6 +78,8 @@ pub struct Connection {
     in_flight: FuturesUnordered<Flight>,
     /// Done at once, and not answered yet.
     written: Written,
+    /// As many of those were answered as others wait for at most: theirs is the next turn.
+    is_turn_over: bool,
     /// The size that an answer may well have, by the last ones.
     answer_bytes: usize,
     /// Until STARTUP.
@@ -121,6 +123,7 @@ impl Connection {
             sending: None,
             in_flight: FuturesUnordered::new(),
             written: Written::default(),
+            is_turn_over: false,
             answer_bytes: 0,
             handshake,
             patience: None,
@@ -142,7 +145,7 @@ impl Connection {
             if self.ending && self.requests() == 0 && self.sending.is_none() {
                 break;
             }
-            if more {
+            if more || std::mem::take(&mut self.is_turn_over) {
                 self.net.io.yield_now().await;
             }
             match self.wait(more).await {
@@ -230,6 +233,10 @@ impl Connection {
             return;
         }
         self.encoder.seal(&mut self.out);
+        // A segment in which no frame stands was taken back.
+        if self.out.is_empty() {
+            return;
+        }
         self.unsent.put(&mut self.out, self.net.io.now_ns());
         self.count_unsent();
     }
@@ -276,9 +283,11 @@ impl Connection {
             self.put_answer(answer);
             progress = true;
         }
-        while let Poll::Ready((stream, outcome)) = self.written.poll_next(&self.net.router, context) {
+        for answered in 1..=FRAMES_A_TURN {
+            let Poll::Ready((stream, outcome)) = self.written.poll_next(&self.net.router, context) else { break };
             self.answer_write(stream, outcome);
             progress = true;
+            self.is_turn_over = answered == FRAMES_A_TURN;
         }
         if let Some(sending) = &mut self.sending
             && let Poll::Ready((buffer, result)) = sending.as_mut().poll(context)

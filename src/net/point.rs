@@ -20,7 +20,7 @@ use crate::protocol::{
 };
 use crate::schema::Table;
 
-/// Bytes of values, or of a mutation, above which a request is counted before it is done: elsewhere.
+/// Bytes of a request, or of the values it reads, above which it is counted before it is done: elsewhere.
 const POINT_BYTES_MAX: usize = 64 << 10;
 
 /// What became of a request.
@@ -48,6 +48,7 @@ type PointValues<'v> = SmallVec<[Value<'v>; 16]>;
 /// Does what the request asks, if that can be done at once.
 pub fn take(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> AtOnce {
     if !matches!(frame.opcode, Opcode::Execute | Opcode::Batch)
+        || frame.body.len() > POINT_BYTES_MAX
         || frame.flags & flag::CUSTOM_PAYLOAD != 0
         || frame.wants_tracing()
     {
@@ -84,10 +85,15 @@ fn read(
     encoder: &mut FrameEncoder,
     out: &mut Vec<u8>,
 ) -> bool {
-    let QueryParameters { consistency, skip_metadata, now_in_seconds, paging_state, .. } = execute.parameters;
+    let QueryParameters { consistency, skip_metadata, now_in_seconds, paging_state, page_size, .. } =
+        execute.parameters;
     let Scratch { key, .. } = &mut *net.scratch.borrow_mut();
     let Some(values) = values_of(statement, execute.parameters.values) else { return false };
-    if consistency == Consistency::Any || paging_state.is_some() || !point.locate(&values, key) {
+    // A page of one row is full with it, and says where the next begins. Where clients leave much unread, the long way
+    // counts what is given to them.
+    let is_plain = consistency != Consistency::Any && paging_state.is_none() && page_size != Some(1);
+    let is_plain = is_plain && net.answers.has_ample_room() && point.locate(&values, key);
+    if !is_plain || !net.router.is_here(table, key.token, consistency) {
         return false;
     }
     let now_s = now_in_seconds.map_or_else(|| net.io.wall_us().div_euclid(1_000_000), i64::from);
@@ -95,15 +101,13 @@ fn read(
     let mode = MetadataMode::of(&statement.columns, execute.result_metadata_id, skip_metadata);
     let mut rows = RowsWriter::begin(frame.version, &statement.columns, mode, out);
     let put = |row: Option<&PointRow<'_>>| match row {
-        Some(row) if row.len_bytes() > POINT_BYTES_MAX => false,
         Some(row) => {
-            point.put_row(&key.key, row, out);
             rows.row();
-            true
+            point.put_row(&key.key, row, POINT_BYTES_MAX, out)
         }
         None => true,
     };
-    if net.router.read_point(table, consistency, key, now_s, put) != Some(true) {
+    if !net.router.shard().read_point(table.id, key, now_s, put) {
         encoder.abandon(out, answer);
         return false;
     }
@@ -149,7 +153,7 @@ fn write_batch(net: &Net, batch: &Batch<'_>) -> Option<Option<LogPosition>> {
         let (point, other) = statement.prepared.point_write()?;
         let values = values_of(&statement, values)?;
         let is_here = Rc::ptr_eq(table, other) && point.locate(&values, next) && next.key == key.key;
-        if !is_here || !point.put_row(&values, next, &mut builder) || builder.len_bytes() > POINT_BYTES_MAX {
+        if !is_here || !point.put_row(&values, next, &mut builder) {
             return None;
         }
     }
@@ -164,10 +168,10 @@ fn apply(
     parameters: &QueryParameters<'_>,
 ) -> Option<Option<LogPosition>> {
     let is_plain = !parameters.consistency.is_serial() && parameters.timestamp.is_none_or(|given| given > i64::MIN);
-    if !is_plain || mutation.len() > POINT_BYTES_MAX {
+    if !is_plain || !net.router.is_here(table, key.token, parameters.consistency) {
         return None;
     }
-    let applied = net.router.write_point(table, parameters.consistency, key.token, mutation, parameters.timestamp)?;
+    let applied = net.router.shard().apply_at_once(mutation, parameters.timestamp)?;
     Some(applied.logged)
 }
 

@@ -109,13 +109,21 @@ impl Statements {
     }
 }
 
+/// Whether statements on a table mean something else once it is altered, as Cassandra has it
+/// (`TableMetadata.changeAffectsPreparedStatements`).
+fn is_planned_anew(of: &Table, now: &Table) -> bool {
+    of.columns != now.columns
+        || of.options.default_time_to_live_s != now.options.default_time_to_live_s
+        || of.options.gc_grace_seconds != now.options.gc_grace_seconds
+}
+
 fn is_stale(statement: &Statement, schema: &Schema, op: &SchemaOp) -> bool {
     let Some(of) = &statement.prepared.table else {
         // A batch of several tables goes with any of them.
         return statement.prepared.is_batch();
     };
     match op {
-        SchemaOp::PutTable(table) => statement.is_of(table) && of.columns != table.columns,
+        SchemaOp::PutTable(table) => statement.is_of(table) && is_planned_anew(of, table),
         SchemaOp::DropTable { id, .. } => of.id == *id,
         SchemaOp::DropKeyspace { name } => of.keyspace == *name,
         SchemaOp::PutType(udt) => {
@@ -123,5 +131,32 @@ fn is_stale(statement: &Statement, schema: &Schema, op: &SchemaOp) -> bool {
             of.keyspace == udt.keyspace && now.is_none_or(|now| now.columns != of.columns)
         }
         SchemaOp::PutKeyspace { .. } | SchemaOp::DropType { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "test code")]
+    use super::*;
+    use crate::plan::testing;
+
+    /// As Cassandra has it: what an INSERT writes hangs on the TTL, what is purged on the grace; a comment on nothing.
+    #[test]
+    fn statements_go_with_what_they_hang_on() {
+        let schema = testing::schema(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
+        let table = schema.table("ks", "t").unwrap();
+        let alter: [(fn(&mut Table), bool); 3] = [
+            (|table| table.options.comment = "x".to_owned(), true),
+            (|table| table.options.default_time_to_live_s = 60, false),
+            (|table| table.options.gc_grace_seconds = 60, false),
+        ];
+        for (at, (alter, stays)) in alter.into_iter().enumerate() {
+            let statements = Statements::new(10);
+            let (id, _) = statements.prepare(&schema, "INSERT INTO t (k, v) VALUES (?, ?)", Some("ks")).unwrap();
+            let mut altered = (**table).clone();
+            alter(&mut altered);
+            statements.schema_changed(&schema, &[SchemaOp::PutTable(Box::new(altered))]);
+            assert_eq!(statements.get(&id).is_ok(), stays, "{at}");
+        }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::base::ids::ShardId;
+use crate::base::ids::{ShardId, Token};
 use crate::base::local::Permit;
-use crate::mutation::point::{PointKey, PointRow};
 use crate::mutation::read::{Partitions, ReadCommand, ReadPage};
 use crate::plan::select::READ_PAGE_BYTES;
 use crate::protocol::{Consistency, CqlError};
@@ -58,20 +57,9 @@ impl Router {
         if self.io.now_ns() > deadline_ns { Err(errors::read_timeout()) } else { Ok(()) }
     }
 
-    /// What is live of one row of a partition that this shard owns, given to `take`; `None` where that cannot be had at
-    /// once, or not at that level.
-    pub fn read_point<T>(
-        &self,
-        table: &Table,
-        level: Consistency,
-        at: &PointKey,
-        now_s: i64,
-        take: impl FnOnce(Option<&PointRow<'_>>) -> T,
-    ) -> Option<T> {
-        if self.owner(table, at.token) != self.here() || self.check_consistency(table, level).is_err() {
-            return None;
-        }
-        self.shard.read_point(table.id, at, now_s, take)
+    /// Whether this shard owns the partition and its keyspace has replicas enough for the level: what may be done at once.
+    pub fn is_here(&self, table: &Table, token: Token, level: Consistency) -> bool {
+        self.owner(table, token) == self.here() && self.check_consistency(table, level).is_ok()
     }
 
     /// One page of a read.

@@ -5,15 +5,14 @@ use std::task::{Context, Poll};
 
 use futures_util::future::join_all;
 
-use crate::base::ids::{LogPosition, ShardId, TimestampMicros, Token};
+use crate::base::ids::{LogPosition, ShardId, TimestampMicros};
 use crate::commitlog::Wait;
 use crate::mutation::{set_server_timestamp, set_timestamp};
 use crate::plan::{PlannedMutation, WritePlan};
-use crate::protocol::{Consistency, CqlError, WriteType};
+use crate::protocol::{CqlError, WriteType};
 use crate::router::Router;
 use crate::router::errors;
 use crate::router::message::{Reply, Request};
-use crate::schema::Table;
 use crate::shard::{Applied, BatchId, ExpectedBatch, Write};
 
 /// The timestamp of a batch over several shards. An owner that knows of it gives none up to it, so that whatever it
@@ -189,22 +188,6 @@ impl Router {
             Some(Err(error)) => Err(error),
             _ => Err(errors::write_timeout(write_type)),
         }
-    }
-
-    /// Logs and applies a mutation of one partition, where this shard owns it and needs no wait; `None` and nothing done
-    /// otherwise, or where it would be refused.
-    pub fn write_point(
-        &self,
-        table: &Table,
-        level: Consistency,
-        token: Token,
-        mutation: &mut [u8],
-        timestamp: Option<TimestampMicros>,
-    ) -> Option<Applied> {
-        if self.owner(table, token) != self.here() || self.check_consistency(table, level).is_err() {
-            return None;
-        }
-        self.shard.apply_at_once(mutation, timestamp)
     }
 
     /// Whether a write of this shard that ends there in the log is acknowledged; `wait` as for `Shard::poll_acknowledged`.

@@ -14,40 +14,41 @@ use crate::shard::tables::{TableStore, bump};
 use crate::sstable::{Misses, Pins, View};
 
 impl Shard {
-    /// Gives `take` what is live of the row at `now_s`, `None` where that is nothing. `None` is returned, and `take` not
-    /// called, where a block has to be loaded first, and for all else that needs the long way. The table has neither
-    /// static nor dropped columns.
-    pub fn read_point<T>(
+    /// Gives `take` what is live of the row at `now_s`, `None` where that is nothing. Whether it was taken: not where
+    /// `take` says so, nor where a block has to be loaded first or anything else needs the long way. The table has
+    /// neither static nor dropped columns.
+    pub fn read_point(
         &self,
         table: TableId,
         at: &PointKey,
         now_s: i64,
-        take: impl FnOnce(Option<&PointRow<'_>>) -> T,
-    ) -> Option<T> {
+        take: impl FnOnce(Option<&PointRow<'_>>) -> bool,
+    ) -> bool {
         let tables = self.tables.borrow();
-        let store = tables.get(&table)?;
-        let taken = if store.is_in_memtable() {
+        let Some(store) = tables.get(&table) else { return false };
+        let is_taken = if store.is_in_memtable() {
             match store.active().point(at, now_s) {
-                Point::None => Ok(take(None)),
-                Point::Row(row) => Ok(take(Some(&row))),
-                Point::Deletions => self.merge_point(store, at, now_s, take),
+                Point::None => take(None),
+                Point::Row(row) => take(Some(&row)),
+                Point::Deletions => self.merge_point(store, at, now_s, take).unwrap_or(false),
             }
         } else {
-            self.merge_point(store, at, now_s, take)
+            self.merge_point(store, at, now_s, take).unwrap_or(false)
         };
-        let taken = taken.ok()?;
-        bump(&store.counts.reads);
-        Some(taken)
+        if is_taken {
+            bump(&store.counts.reads);
+        }
+        is_taken
     }
 
     /// The same from every source that has the partition.
-    fn merge_point<T>(
+    fn merge_point(
         &self,
         store: &TableStore,
         at: &PointKey,
         now_s: i64,
-        take: impl FnOnce(Option<&PointRow<'_>>) -> T,
-    ) -> Result<T, ReadStop> {
+        take: impl FnOnce(Option<&PointRow<'_>>) -> bool,
+    ) -> Result<bool, ReadStop> {
         let table = store.table();
         let order = table.clustering_order();
         // The one row of a partition without clustering columns stands within a slice of everything.
@@ -123,9 +124,12 @@ mod tests {
     }
 
     fn at_once(shard: &Shard, k: i32, c: i32) -> Option<Option<Vec<u8>>> {
-        shard.read_point(TABLE, &key(k, c), NOW_S, |row| {
-            row.map(|row| row.cells.first().map_or(&[][..], |c| c.1).to_vec())
-        })
+        let mut found = None;
+        let is_taken = shard.read_point(TABLE, &key(k, c), NOW_S, |row| {
+            found = row.map(|row| row.cells.first().map_or(&[][..], |c| c.1).to_vec());
+            true
+        });
+        is_taken.then_some(found)
     }
 
     /// The same by the long way.
@@ -191,8 +195,10 @@ mod tests {
             assert_eq!(at_once(&shard, 1, 1), None, "its block has not been read yet");
             assert_eq!(read(&shard, 1, 1).await, Some(7i32.to_be_bytes().to_vec()));
             assert_eq!(at_once(&shard, 1, 1), Some(Some(7i32.to_be_bytes().to_vec())));
-            let nowhere = shard.read_point(TableId([1; 16]), &key(1, 1), NOW_S, |_| ());
-            assert_eq!(nowhere, None, "there is no such table");
+            let reads = shard.store(TABLE).expect("there").counts.reads.get();
+            assert!(!shard.read_point(TableId([1; 16]), &key(1, 1), NOW_S, |_| true), "there is no such table");
+            assert!(!shard.read_point(TABLE, &key(1, 1), NOW_S, |_| false), "it was not taken");
+            assert_eq!(shard.store(TABLE).expect("there").counts.reads.get(), reads, "nor counted");
             assert_ne!(key(1, 1).token, Token(0));
         });
         ran.expect("runs");

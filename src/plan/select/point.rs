@@ -62,22 +62,25 @@ impl PointSelect {
         self.columns.locate(values, at)
     }
 
-    /// Appends the row's values in the order of the answer's columns.
-    pub fn put_row(&self, key: &[u8], row: &PointRow<'_>, out: &mut Vec<u8>) {
-        for output in &self.outputs {
-            put_bytes(
-                out,
-                match output {
-                    Output::PartitionKey => Some(key),
-                    Output::PartitionKeyPart(position) => key::components(key).nth(*position),
-                    Output::Clustering(position) => clustering::components(row.clustering).nth(*position),
-                    Output::Cell(column) => {
-                        let found = row.cells.iter().find(|(other, _)| other >= column);
-                        found.filter(|(other, _)| other == column).map(|(_, value)| *value)
-                    }
-                },
-            );
-        }
+    /// Appends the row's values in the order of the answer's columns, where they have at most `bytes_max`; whether they do.
+    pub fn put_row(&self, key: &[u8], row: &PointRow<'_>, bytes_max: usize, out: &mut Vec<u8>) -> bool {
+        let begin = out.len();
+        self.outputs.iter().all(|output| {
+            let value = match output {
+                Output::PartitionKey => Some(key),
+                Output::PartitionKeyPart(position) => key::components(key).nth(*position),
+                Output::Clustering(position) => clustering::components(row.clustering).nth(*position),
+                Output::Cell(column) => {
+                    let found = row.cells.iter().find(|(other, _)| other >= column);
+                    found.filter(|(other, _)| other == column).map(|(_, value)| *value)
+                }
+            };
+            let fits = out.len() - begin + value.map_or(0, <[u8]>::len) <= bytes_max;
+            if fits {
+                put_bytes(out, value);
+            }
+            fits
+        })
     }
 }
 
@@ -197,7 +200,9 @@ mod tests {
         let v = model.schema.keyspace("ks").unwrap().tables["t"].column("v").unwrap().id;
         let row = PointRow { clustering: &at.clustering, cells: SmallVec::from_iter([(v, &b"vvvv"[..])]) };
         let mut out = Vec::new();
-        point.put_row(&at.key, &row, &mut out);
+        assert!(!point.put_row(&at.key, &row, 30, &mut out), "more than it may have");
+        out.clear();
+        assert!(point.put_row(&at.key, &row, 100, &mut out));
         let mut want = Vec::new();
         for value in [Some(&b"d"[..]), Some(b"vvvv"), Some(b"l"), Some(&two), None, Some(&one)] {
             put_bytes(&mut want, value);
