@@ -181,6 +181,26 @@ fn what_is_busy_is_asked_again_and_failures_end_the_run() {
 }
 
 #[test]
+fn what_the_server_forgot_is_prepared_again() {
+    let forgets = Behaviour { forgets_every: 10, ..Behaviour::default() };
+    // A forgotten one is not counted as executed there.
+    assert_eq!(asked(forgets, "write n=200 no-warmup -rate threads=4").executions, 200);
+    let server = Server::start(Behaviour { forgets_every: 1, ..Behaviour::default() });
+    let line = format!("write n=20 no-warmup -rate threads=4 -log level=minimal {}", server.node());
+    assert!(!run(&Arguments::of(&line)).unwrap());
+}
+
+#[test]
+fn a_run_that_loses_its_server_still_sums_up() {
+    let log = Scratch::new("lost.log");
+    let server = Server::start(Behaviour { closes_after: 100, ..Behaviour::default() });
+    let line = format!("write n=2000 no-warmup -rate threads=4 -log file={log} {}", server.node());
+    assert!(!run(&Arguments::of(&line)).unwrap());
+    let text = log.text();
+    assert!(text.contains("Results:") && text.lines().last() == Some("FAILURE"), "{text}");
+}
+
+#[test]
 fn other_bytes_than_were_written_are_noticed() {
     let server = Server::start(Behaviour::default());
     let line = format!("read n=20 no-warmup -rate threads=4 -log level=minimal {}", server.node());

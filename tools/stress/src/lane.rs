@@ -1,6 +1,7 @@
 //! A connection with what is in flight on it.
 
 use helenus::protocol::Opcode;
+use helenus::protocol::client::{Response, ResultBody};
 
 use crate::connection::{Connection, ConnectionError};
 use crate::phase::Phase;
@@ -14,17 +15,25 @@ pub const STREAMS_MAX: usize = 32_767;
 pub struct Lane {
     pub connection: Connection,
     /// By stream.
-    in_flight: Vec<Option<Operation>>,
+    in_flight: Vec<Option<Asked>>,
     /// Streams that were used and are free again.
     free: Vec<i16>,
     /// Requests in flight at most.
     pub window: usize,
 }
 
-/// What an answer asks for: the operation once more, or its next page.
+/// What a stream waits for.
+#[derive(Clone, Copy)]
+struct Asked {
+    operation: Operation,
+    /// Its statement, which the server had forgotten, rather than itself.
+    prepares: bool,
+}
+
+/// What an answer asks for: the operation once more, its next page, or its statement.
 struct Again {
     stream: i16,
-    operation: Operation,
+    asked: Asked,
     state: Option<Vec<u8>>,
 }
 
@@ -56,7 +65,7 @@ impl Lane {
             i16::try_from(self.in_flight.len() - 1).expect("no more than streams")
         });
         self.connection.request(stream, opcode, body);
-        self.in_flight[usize::from(stream.unsigned_abs())] = Some(operation);
+        self.in_flight[usize::from(stream.unsigned_abs())] = Some(Asked { operation, prepares: false });
     }
 
     /// Takes the answers of one receive, and says how many operations those ended.
@@ -71,25 +80,31 @@ impl Lane {
         let mut now_ns = None;
         connection.receive(|stream, answer| {
             let slot = usize::try_from(stream).ok().and_then(|stream| in_flight.get_mut(stream));
-            let Some(operation) = slot.and_then(Option::take) else {
+            let Some(Asked { operation, prepares }) = slot.and_then(Option::take) else {
                 stray = Some(Stray(stream));
                 return;
             };
             let kind = operation.kind as usize;
+            let mut ask = |operation, prepares, state| {
+                again.push(Again { stream, asked: Asked { operation, prepares }, state });
+            };
+            let tries_on = operation.attempts < phase.retries;
+            let next_attempt = Operation { attempts: operation.attempts + 1, ..operation };
+            if prepares && matches!(answer, Response::Result(ResultBody::Prepared(_))) {
+                return ask(operation, false, None);
+            }
             match phase.workload.check(&operation, &answer, &mut buffers.body) {
                 Outcome::Good { partitions, rows } => {
                     // One time for all answers of a receive: they came together.
                     let now_ns = *now_ns.get_or_insert_with(|| phase.now_ns());
                     tally.succeeded(kind, now_ns.saturating_sub(operation.since_ns) / 1_000, partitions, rows);
                 }
-                Outcome::More { rows, state } => {
-                    again.push(Again { stream, operation: Operation { rows, ..operation }, state: Some(state) });
-                    return;
-                }
-                Outcome::Refused(_) if operation.attempts < phase.retries => {
-                    let operation = Operation { attempts: operation.attempts + 1, ..operation };
-                    again.push(Again { stream, operation, state: None });
-                    return;
+                Outcome::More { rows, state } => return ask(Operation { rows, ..operation }, false, Some(state)),
+                Outcome::Refused(_) if tries_on => return ask(next_attempt, prepares, None),
+                Outcome::Forgotten if tries_on => return ask(next_attempt, true, None),
+                Outcome::Forgotten => {
+                    tally.failed(kind);
+                    phase.failed(&operation, "the server forgets its statement again and again");
                 }
                 Outcome::Refused(why) | Outcome::Wrong(why) => {
                     tally.failed(kind);
@@ -99,10 +114,14 @@ impl Lane {
             free.push(stream);
             ended += 1;
         })?;
-        for Again { stream, mut operation, state } in again {
-            let opcode = phase.workload.put(&mut operation, state.as_deref(), buffers);
+        for Again { stream, mut asked, state } in again {
+            let opcode = if asked.prepares {
+                phase.workload.put_prepare(&asked.operation, buffers)
+            } else {
+                phase.workload.put(&mut asked.operation, state.as_deref(), buffers)
+            };
             self.connection.request(stream, opcode, &buffers.body);
-            self.in_flight[usize::from(stream.unsigned_abs())] = Some(operation);
+            self.in_flight[usize::from(stream.unsigned_abs())] = Some(asked);
         }
         Ok((ended, stray))
     }

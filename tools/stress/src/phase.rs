@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::{Arguments, Rate, Until};
 use crate::choice::Choice;
+use crate::driver::DriverError;
 use crate::pace::Pace;
 use crate::workload::{Operation, Workload};
 
@@ -26,6 +27,8 @@ pub struct Phase<'a> {
     /// The run ends early: something failed, or its rate is known.
     stop: AtomicBool,
     failures: AtomicU64,
+    /// A driver could not go on.
+    broken: AtomicBool,
 }
 
 /// What a driver got when it asked for the next operation.
@@ -50,6 +53,7 @@ impl<'a> Phase<'a> {
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failures: AtomicU64::new(0),
+            broken: AtomicBool::new(false),
         }
     }
 
@@ -98,9 +102,17 @@ impl<'a> Phase<'a> {
         }
     }
 
+    /// Tells why a driver cannot go on, which ends the run.
+    pub fn broke(&self, error: &DriverError) {
+        eprintln!("helenus-stress: {error}");
+        self.broken.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
     /// Whether a failure ended it.
     pub fn has_failed(&self) -> bool {
-        !self.ignore_errors && self.failures.load(Ordering::Relaxed) > 0
+        let failed = !self.ignore_errors && self.failures.load(Ordering::Relaxed) > 0;
+        failed || self.broken.load(Ordering::Relaxed)
     }
 
     /// No operation comes any more.

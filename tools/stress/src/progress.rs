@@ -120,9 +120,16 @@ impl Progress {
         count >= max as usize || (count >= min as usize && self.rates.relative_error() < error)
     }
 
-    /// The lines of an interval that the end cut short, if anything was done in it.
+    /// The lines of an interval that the end cut short, if anything was done in it. It is mostly waiting for the last
+    /// answers, and no point of the whole ones' curve, unless there are none.
     pub fn last_lines(&mut self, now: Duration) -> Vec<String> {
-        if self.interval.is_empty() { Vec::new() } else { self.lines(now) }
+        if self.interval.is_empty() {
+            return Vec::new();
+        }
+        let whole = self.points.len();
+        let lines = self.lines(now);
+        self.points.truncate(whole.max(1));
+        lines
     }
 
     /// What was counted from the start, after the last lines.
@@ -247,7 +254,7 @@ mod tests {
         assert_eq!(progress.last_lines(Duration::from_millis(2500)).len(), 3);
         assert!(progress.last_lines(Duration::from_secs(3)).is_empty());
         let outcome = progress.finish(Duration::from_secs(3));
-        assert_eq!((outcome.tally.total().operations(), outcome.points.len()), (1501, 3));
+        assert_eq!((outcome.tally.total().operations(), outcome.points.len()), (1501, 2));
         assert_eq!(outcome.points[1][0], 1500.0);
     }
 

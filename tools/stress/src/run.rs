@@ -7,7 +7,7 @@ use crate::arguments::{Arguments, Command, Rate, Threads, Truncate, Until};
 use crate::choice::Choice;
 use crate::connect::{self, ConnectError, Fleet};
 use crate::connection::{Connection, ConnectionError};
-use crate::driver::{Driver, DriverError, Place};
+use crate::driver::{Driver, Place};
 use crate::graph::{self, GraphError};
 use crate::output::{LogError, Output};
 use crate::phase::Phase;
@@ -29,8 +29,6 @@ pub enum RunError {
     Connection(#[from] ConnectionError),
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    #[error(transparent)]
-    Driver(#[from] DriverError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
@@ -209,7 +207,11 @@ impl Stage<'_> {
                 .map(|(at, driver)| {
                     let (phase, counted) = (&phase, counted.clone());
                     let mut choice = Choice::new(&weights, arguments.clustering.clone(), at as u64);
-                    scope.spawn(move || driver.run(phase, Place { at, of: places }, &mut choice, &counted))
+                    scope.spawn(move || {
+                        if let Err(error) = driver.run(phase, Place { at, of: places }, &mut choice, &counted) {
+                            phase.broke(&error);
+                        }
+                    })
                 })
                 .collect();
             drop(counted);
@@ -234,7 +236,7 @@ impl Stage<'_> {
             };
             phase.stop();
             for driver in running {
-                driver.join().expect("a driver panics only where it is wrong itself")?;
+                driver.join().expect("a driver panics only where it is wrong itself");
             }
             outcome
         })?;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use helenus::protocol::frame::BODY_BYTES_MAX;
 use helenus::protocol::wire::{put_bytes, put_count, put_int, put_len, put_short, put_short_bytes, put_string};
 use helenus::protocol::{
-    Batch, Compression, CqlError, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request, StatementRef,
-    Values,
+    Batch, Compression, CqlError, ErrorFields, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request,
+    StatementRef, Values,
 };
 
 use crate::poll::Poll;
@@ -30,6 +30,10 @@ pub struct Behaviour {
     pub pages: u8,
     /// Every so many executions are refused; 0: none.
     pub refuses_every: u64,
+    /// Every so many executions the statement is not known any more; 0: never.
+    pub forgets_every: u64,
+    /// After so many executions it closes all connections; 0: never.
+    pub closes_after: u64,
     /// Where the shard-aware port is and how many shards there are.
     pub shards: Option<u16>,
     /// The core of the server's thread.
@@ -137,7 +141,7 @@ fn serve(
     (stop, cpu_ns): (&AtomicBool, &AtomicU64),
 ) {
     let (mut clients, mut poll) = (Vec::<Option<Client>>::new(), Poll::default());
-    let mut state = State { behaviour, port, texts: Vec::new(), executions: 0 };
+    let mut state = State { behaviour, port, texts: Vec::new(), executions: 0, closed: false };
     while !stop.load(Ordering::Relaxed) {
         while let Ok(socket) = sockets.try_recv() {
             socket.set_nonblocking(true).expect("a socket");
@@ -153,7 +157,7 @@ fn serve(
         poll.wait(Duration::from_millis(2)).expect("poll");
         for (at, slot) in clients.iter_mut().enumerate() {
             let Some(client) = slot else { continue };
-            if poll.is_ready(at) && !client.turn(&mut state, asked) {
+            if state.closed || (poll.is_ready(at) && !client.turn(&mut state, asked)) {
                 // A closed socket stays ready: it is not looked at again.
                 poll.forget(at);
                 *slot = None;
@@ -200,6 +204,7 @@ struct State<'a> {
     /// Prepared statements; an id is the place.
     texts: Vec<String>,
     executions: u64,
+    closed: bool,
 }
 
 impl State<'_> {
@@ -242,10 +247,8 @@ impl State<'_> {
                 put_prepared(version, at, prepare.text, &mut body);
             }
             Request::Execute(execute) => {
-                self.executions += 1;
-                let every = self.behaviour.refuses_every;
-                if every > 0 && self.executions.is_multiple_of(every) {
-                    encoder.error(out, stream, &CqlError::overloaded("busy"));
+                if let Some(error) = self.refusal(execute.id) {
+                    encoder.error(out, stream, &error);
                     return None;
                 }
                 let values = cells(execute.parameters.values);
@@ -269,6 +272,21 @@ impl State<'_> {
         out.extend_from_slice(&body);
         encoder.finish(out, frame);
         framing
+    }
+
+    /// Counts an execution, and says how it is refused, if it is. What comes after the connections close is answered
+    /// with an error that nobody reads.
+    fn refusal(&mut self, id: &[u8]) -> Option<CqlError> {
+        self.executions += 1;
+        let is_every = |every: u64| every > 0 && self.executions.is_multiple_of(every);
+        let Behaviour { refuses_every, forgets_every, closes_after, .. } = self.behaviour;
+        let (refuses_every, forgets_every, closes_after) = (*refuses_every, *forgets_every, *closes_after);
+        self.closed |= closes_after > 0 && self.executions > closes_after;
+        if self.closed || is_every(refuses_every) {
+            return Some(CqlError::overloaded("busy"));
+        }
+        let fields = ErrorFields::Unprepared { id: id.to_vec() };
+        is_every(forgets_every).then(|| CqlError::with_fields("forgotten", fields))
     }
 
     fn count_batch(&self, batch: &Batch<'_>, log: &mut Asked) {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use helenus::protocol::client::requests::put_prepare;
 use helenus::protocol::client::{Response, ResultBody};
 use helenus::protocol::wire::put_bytes;
-use helenus::protocol::{ErrorCode, Opcode};
+use helenus::protocol::{ErrorCode, Opcode, ProtocolVersion};
 
 use crate::arguments::{Arguments, Basic, Command, User, Validation};
 use crate::connection::{Connection, ConnectionError};
@@ -68,6 +69,8 @@ pub enum Outcome {
     },
     /// It may be tried again.
     Refused(String),
+    /// The same, once the statement is prepared again: the server has forgotten it.
+    Forgotten,
     /// The answer is not what was written: trying again would hide it.
     Wrong(String),
 }
@@ -102,6 +105,9 @@ pub struct Workload {
     /// The columns that a read gives before those of the row.
     skipped_cells: usize,
     prepares: bool,
+    /// Statements can be prepared again while requests are in flight: all are of the keyspace in use.
+    prepares_again: bool,
+    version: ProtocolVersion,
 }
 
 impl Workload {
@@ -113,10 +119,13 @@ impl Workload {
             Command::User(user) => user_kinds(arguments, user, connection)?,
         };
         kinds.sort_by(|a, b| a.name.cmp(&b.name));
-        if !arguments.mode.prepared && kinds.iter().any(|kind| kind.keyspace != kinds[0].keyspace) {
+        let one_keyspace = kinds.iter().all(|kind| kind.keyspace == kinds[0].keyspace);
+        if !arguments.mode.prepared && !one_keyspace {
             return Err(WorkloadError::UnpreparedKeyspaces);
         }
         Ok(Workload {
+            prepares_again: arguments.mode.prepared && one_keyspace,
+            version: connection.version(),
             kinds,
             truncate,
             population: arguments.population.clone(),
@@ -203,11 +212,19 @@ impl Workload {
         }
     }
 
+    /// Makes the request that prepares an operation's statement again.
+    pub fn put_prepare(&self, operation: &Operation, buffers: &mut Buffers) -> Opcode {
+        buffers.clear();
+        put_prepare(self.version, &self.kinds[operation.kind as usize].statement, None, &mut buffers.body);
+        Opcode::Prepare
+    }
+
     /// What an answer to an operation means.
     pub fn check(&self, operation: &Operation, answer: &Response<'_>, scratch: &mut Vec<u8>) -> Outcome {
         if let Response::Error(error) = answer {
             let (message, number) = (error.message(), error.code().number());
             return match error.code() {
+                ErrorCode::Unprepared if self.prepares_again => Outcome::Forgotten,
                 // Nothing brings these right.
                 ErrorCode::Invalid | ErrorCode::SyntaxError | ErrorCode::Unprepared => {
                     Outcome::Wrong(format!("{message} (0x{number:04x})"))
