@@ -15,7 +15,6 @@ use crate::mutation::{Fragment, PartitionCursor, ReadStop, Row};
 use crate::schema::partitioner;
 use crate::shard::read::sstable_error;
 use crate::shard::source::Sources;
-use crate::shard::tables::bump;
 use crate::shard::{Applied, ReadError, Shard, Write, WriteError};
 use crate::sstable::{Misses, Pins, View};
 
@@ -132,7 +131,6 @@ impl Shard {
         let draft = Draft::parse(bytes).map_err(|error| WriteError::Malformed(error.to_string()))?;
         let store = self.store(draft.table()).ok_or(WriteError::UnknownTable(draft.table()))?;
         let table = store.table();
-        bump(&store.counts.reads);
         let pins = Pins::new();
         let sources = Sources::of(&store, store.sstables());
         let view = View { cache: &self.cache, pins: &pins, misses };

@@ -186,6 +186,12 @@ pub fn int(cell: Option<&Option<Vec<u8>>>) -> Option<i32> {
     Some(i32::from_be_bytes(bytes.try_into().ok()?))
 }
 
+/// The value of a `bigint` or `counter` cell; none for null and for other lengths.
+pub fn bigint(cell: Option<&Option<Vec<u8>>>) -> Option<i64> {
+    let bytes = cell?.as_deref()?;
+    Some(i64::from_be_bytes(bytes.try_into().ok()?))
+}
+
 /// The value of a `text` cell; none for null. Bytes that are no text show as such.
 pub fn text(cell: Option<&Option<Vec<u8>>>) -> Option<String> {
     Some(String::from_utf8_lossy(cell?.as_deref()?).into_owned())

@@ -48,6 +48,11 @@ pub enum Change {
         cells: Cells,
     },
     SetStatic(i32),
+    /// Adds to the counter `v`.
+    Count {
+        ck: i32,
+        delta: i32,
+    },
     DeleteCell {
         ck: i32,
         column: Column,
@@ -84,6 +89,10 @@ impl Partition {
             }
             Change::Update { ck, cells } => self.rows.entry(*ck).or_default().write(cells, x_life),
             Change::SetStatic(s) => self.s = Some(*s),
+            Change::Count { ck, delta } => {
+                let row = self.rows.entry(*ck).or_default();
+                row.v = Some(row.v.unwrap_or(0) + delta);
+            }
             Change::DeleteCell { ck, column } => {
                 if let Some(row) = self.rows.get_mut(ck) {
                     match column {

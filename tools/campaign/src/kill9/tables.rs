@@ -20,15 +20,18 @@ pub struct Spec {
     pub descending: bool,
     /// Statements carry USING TIMESTAMP; otherwise the server's own count.
     pub timestamped: bool,
+    /// `v` is a counter, and there is no other column.
+    pub counts: bool,
     options: &'static str,
 }
 
-pub const SPECS: [Spec; 4] = [
+pub const SPECS: [Spec; 5] = [
     Spec {
         name: "wide",
         clustered: true,
         descending: false,
         timestamped: false,
+        counts: false,
         options: "compression = {'class': 'SnappyCompressor'}",
     },
     // Tombstones are purged at once: what they hid must not come back.
@@ -37,15 +40,32 @@ pub const SPECS: [Spec; 4] = [
         clustered: true,
         descending: true,
         timestamped: false,
+        counts: false,
         options: "CLUSTERING ORDER BY (ck DESC) AND gc_grace_seconds = 0 AND compression = {'class': 'LZ4Compressor'}",
     },
-    Spec { name: "flat", clustered: false, descending: false, timestamped: false, options: "gc_grace_seconds = 0" },
+    Spec {
+        name: "flat",
+        clustered: false,
+        descending: false,
+        timestamped: false,
+        counts: false,
+        options: "gc_grace_seconds = 0",
+    },
     Spec {
         name: "stamped",
         clustered: true,
         descending: false,
         timestamped: true,
+        counts: false,
         options: "compression = {'enabled': false}",
+    },
+    Spec {
+        name: "counts",
+        clustered: true,
+        descending: false,
+        timestamped: false,
+        counts: true,
+        options: "gc_grace_seconds = 0",
     },
 ];
 
@@ -60,7 +80,9 @@ pub fn schema() -> Vec<String> {
 
 impl Spec {
     fn create(&self) -> String {
-        let columns = if self.clustered {
+        let columns = if self.counts {
+            "pk int, ck int, v counter, PRIMARY KEY (pk, ck)"
+        } else if self.clustered {
             "pk int, ck int, s int static, v int, w text, x int, PRIMARY KEY (pk, ck)"
         } else {
             "pk int PRIMARY KEY, v int, w text, x int"
@@ -89,6 +111,9 @@ impl Spec {
 
     /// All columns of the whole table, in the order that [`Spec::seen`] reads.
     pub fn select(&self, with_x: bool) -> String {
+        if self.counts {
+            return format!("SELECT pk, ck, v FROM {KEYSPACE}.{}", self.name);
+        }
         let keys = if self.clustered { "pk, ck, s" } else { "pk" };
         let x = if with_x { ", x" } else { "" };
         format!("SELECT {keys}, v, w{x} FROM {KEYSPACE}.{}", self.name)
@@ -108,7 +133,10 @@ impl Spec {
     /// A row of those: partition key, and what it shows.
     pub fn seen(&self, row: &Row) -> (Option<i32>, Seen) {
         let cell = |at: usize| row.get(at);
-        let seen = if self.clustered {
+        let seen = if self.counts {
+            let v = cql::bigint(cell(2)).and_then(|count| i32::try_from(count).ok());
+            Seen { ck: cql::int(cell(1)), s: None, v, w: None, x: None }
+        } else if self.clustered {
             let (ck, s) = (cql::int(cell(1)), cql::int(cell(2)));
             Seen { ck, s, v: cql::int(cell(3)), w: cql::text(cell(4)), x: cql::int(cell(5)) }
         } else {
@@ -146,6 +174,7 @@ impl Spec {
                     literals(cells).into_iter().map(|(name, value)| format!("{name} = {value}")).collect();
                 format!("UPDATE {table}{} SET {} WHERE {}", using_ttl(cells), set.join(", "), row(ck))
             }
+            Change::Count { ck, delta } => format!("UPDATE {table} SET v = v + {delta} WHERE {}", row(ck)),
             Change::SetStatic(s) => format!("UPDATE {table}{using} SET s = {s} WHERE pk = {pk}"),
             Change::DeleteCell { ck, column } => {
                 let name = match column {
@@ -198,6 +227,8 @@ mod tests {
         let range = Change::DeleteRange { from: 2, to: 4 };
         check(wide, range, Some(1), "DELETE FROM kill9.wide USING TIMESTAMP 1 WHERE pk = 5 AND ck >= 2 AND ck < 4");
         check(wide, Change::DeletePartition, None, "DELETE FROM kill9.wide WHERE pk = 5");
+        let count = Change::Count { ck: 3, delta: -2 };
+        check(&SPECS[4], count, None, "UPDATE kill9.counts SET v = v + -2 WHERE pk = 5 AND ck = 3");
     }
 
     #[test]
@@ -209,6 +240,9 @@ mod tests {
         let flat = vec![int(5), int(1), None];
         let seen = Seen { ck: Some(0), s: None, v: Some(1), w: None, x: None };
         assert_eq!(SPECS[2].seen(&flat), (Some(5), seen));
+        let counts = vec![int(5), int(3), Some((-7i64).to_be_bytes().to_vec())];
+        let seen = Seen { ck: Some(3), s: None, v: Some(-7), w: None, x: None };
+        assert_eq!(SPECS[4].seen(&counts), (Some(5), seen));
         assert_eq!(
             SPECS[1].select_reversed(false, 5),
             "SELECT pk, ck, s, v, w FROM kill9.purged WHERE pk = 5 ORDER BY ck ASC"

@@ -114,7 +114,7 @@ pub struct Table {
 
 impl Table {
     fn new(spec: &'static Spec) -> Table {
-        let x = RwLock::new(XColumn { present: true, life: 0, in_doubt: false });
+        let x = RwLock::new(XColumn { present: !spec.counts, life: 0, in_doubt: false });
         let partitions = (0..PARTITIONS).map(|_| Mutex::new(Tracked::new())).collect();
         Table { spec, writes: RwLock::new(()), x, partitions }
     }

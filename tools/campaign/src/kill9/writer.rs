@@ -33,7 +33,7 @@ pub fn write(load: &Load<'_>, connection: &mut Connection, dice: &mut Dice) -> R
         3..=5 => Form::Whole { logged: dice.one_in(2) },
         _ => Form::Single,
     };
-    let places = places(form, load.world.tables.len(), dice);
+    let places = places(form, &load.world.tables, dice);
     let tables: BTreeSet<usize> = places.iter().map(|(table, _)| *table).collect();
     // Locks are taken in one order everywhere: writes, the column, partitions, each ascending.
     let tables: Vec<&Table> = tables.into_iter().map(|at| &load.world.tables[at]).collect();
@@ -79,12 +79,15 @@ struct Part<'a> {
     x_life: u32,
 }
 
-/// Table and partition key of each part, ascending, none twice.
-fn places(form: Form, tables: usize, dice: &mut Dice) -> BTreeSet<(usize, i32)> {
+/// Table and partition key of each part, ascending, none twice. Counters stand in no logged batch.
+fn places(form: Form, tables: &[Table], dice: &mut Dice) -> BTreeSet<(usize, i32)> {
     let count = if form == Form::Spread { 2 + dice.index(3) } else { 1 };
     let mut places = BTreeSet::new();
     while places.len() < count {
-        places.insert((dice.index(tables), dice.small(PARTITIONS)));
+        let table = dice.index(tables.len());
+        if form != Form::Spread || !tables[table].spec.counts {
+            places.insert((table, dice.small(PARTITIONS)));
+        }
     }
     places
 }
@@ -95,8 +98,10 @@ fn request(parts: &[Part<'_>], form: Form, timestamp: impl Fn() -> i64) -> Strin
         let timestamp = part.spec.timestamped.then(&timestamp);
         statements.extend(part.changes.iter().map(|change| part.spec.statement(part.pk, change, timestamp)));
     }
+    let counts = parts.iter().any(|part| part.spec.counts);
     let begin = match form {
         Form::Single => return statements.concat(),
+        Form::Whole { logged: true } if counts => "BEGIN COUNTER BATCH",
         Form::Whole { logged: false } => "BEGIN UNLOGGED BATCH",
         Form::Whole { logged: true } | Form::Spread => "BEGIN BATCH",
     };
@@ -116,8 +121,8 @@ fn changes(spec: &Spec, form: Form, with_x: bool, dice: &mut Dice) -> Vec<Change
     while rows.len() < wanted {
         rows.insert(clustering(spec, dice));
     }
-    let mut changes: Vec<Change> = rows.into_iter().map(|ck| row_change(ck, with_x, TEXT_BYTES, dice)).collect();
-    if spec.clustered && dice.one_in(3) {
+    let mut changes: Vec<Change> = rows.into_iter().map(|ck| row_change(spec, ck, with_x, TEXT_BYTES, dice)).collect();
+    if spec.clustered && !spec.counts && dice.one_in(3) {
         changes.push(Change::SetStatic(dice.small(i32::MAX)));
     }
     changes
@@ -126,8 +131,8 @@ fn changes(spec: &Spec, form: Form, with_x: bool, dice: &mut Dice) -> Vec<Change
 fn change(spec: &Spec, with_x: bool, long_bytes: u64, dice: &mut Dice) -> Change {
     match dice.below(24) {
         0 => wide_delete(spec, dice),
-        1 if spec.clustered => Change::SetStatic(dice.small(i32::MAX)),
-        _ => row_change(clustering(spec, dice), with_x, long_bytes, dice),
+        1 if spec.clustered && !spec.counts => Change::SetStatic(dice.small(i32::MAX)),
+        _ => row_change(spec, clustering(spec, dice), with_x, long_bytes, dice),
     }
 }
 
@@ -144,9 +149,10 @@ fn wide_delete(spec: &Spec, dice: &mut Dice) -> Change {
     Change::DeleteRange { from, to: from + 1 + dice.small(CLUSTERINGS / 2) }
 }
 
-fn row_change(ck: i32, with_x: bool, long_bytes: u64, dice: &mut Dice) -> Change {
+fn row_change(spec: &Spec, ck: i32, with_x: bool, long_bytes: u64, dice: &mut Dice) -> Change {
     match dice.below(12) {
         0 => Change::DeleteRow { ck },
+        _ if spec.counts => Change::Count { ck, delta: dice.small(100) - 30 },
         1 => Change::DeleteCell { ck, column: *dice.pick(&[Column::V, Column::W]) },
         2..=6 => Change::Update { ck, cells: cells(with_x, long_bytes, dice) },
         _ => Change::Insert { ck, cells: cells(with_x, long_bytes, dice) },
@@ -193,6 +199,7 @@ mod tests {
                 match change {
                     Change::Insert { ck, .. }
                     | Change::Update { ck, .. }
+                    | Change::Count { ck, .. }
                     | Change::DeleteCell { ck, .. }
                     | Change::DeleteRow { ck } => assert!(rows.insert(*ck), "{changes:?}"),
                     _ => {}
@@ -223,6 +230,9 @@ mod tests {
             changes: vec![Change::DeletePartition],
             x_life: 0,
         };
+        let counted = Part { changes: vec![Change::Count { ck: 2, delta: 5 }], ..part(4) };
+        let expected = "BEGIN COUNTER BATCH UPDATE kill9.counts SET v = v + 5 WHERE pk = 1 AND ck = 2; APPLY BATCH";
+        assert_eq!(request(&[counted], Form::Whole { logged: true }, || 5), expected);
         let parts = [part(0), part(3)];
         let expected = "BEGIN BATCH DELETE FROM kill9.wide WHERE pk = 1; \
                         DELETE FROM kill9.stamped USING TIMESTAMP 5 WHERE pk = 1; APPLY BATCH";
@@ -235,9 +245,11 @@ mod tests {
     #[test]
     fn only_a_spread_batch_has_several_places() {
         let mut dice = Dice::new(5);
+        let tables = World::new().tables;
         for _ in 0..200 {
-            assert_eq!(places(Form::Single, 4, &mut dice).len(), 1);
-            assert!((2..=4).contains(&places(Form::Spread, 4, &mut dice).len()));
+            assert_eq!(places(Form::Single, &tables, &mut dice).len(), 1);
+            let spread = places(Form::Spread, &tables, &mut dice);
+            assert!((2..=4).contains(&spread.len()) && spread.iter().all(|(table, _)| *table != 4));
         }
     }
 }

@@ -15,7 +15,7 @@ use helenus::router::{PageRoom, Router};
 use helenus::schema::Table;
 use helenus::server::boot::{NodeConfig, boot};
 
-use super::features::Features;
+use super::features::{Features, Kind};
 use super::model::{Model, Op, State, Times, Value};
 use super::stream;
 use super::table::{CREATE_KEYSPACE, create_table, read_of, scan_of, take_rows, write_of};
@@ -231,11 +231,25 @@ async fn work(routers: Rc<RefCell<Vec<Rc<Router>>>>, world: Rc<World>, worker: i
         model.borrow_mut().doubtful(&op);
         let outcome = router.write(write_of(&table, world.features, &op, now_s - 1)).await;
         world.say(|| format!("{} worker {worker}: {op:?}: {outcome:?}", router.context().now_us));
-        if outcome.is_ok() {
-            *model.borrow_mut() = before;
-            model.borrow_mut().acknowledged(&op);
+        match outcome {
+            Ok(()) => {
+                *model.borrow_mut() = before;
+                model.borrow_mut().acknowledged(&op);
+            }
+            Err(error) if names_what_is_not_there(&error) => {
+                *model.borrow_mut() = before;
+                model.borrow_mut().refused(&op);
+            }
+            // A part of a batch may come to its owner later, and an index then mean another element: the worker rests.
+            Err(_) if world.features.kind == Kind::Lists => return,
+            Err(_) => {}
         }
     }
+}
+
+/// Whether an operation was refused because an element of a list is not there.
+fn names_what_is_not_there(error: &CqlError) -> bool {
+    error.message().starts_with("List index ") || error.message().starts_with("Attempted to ")
 }
 
 /// The second that a statement is given on this shard.
@@ -328,7 +342,11 @@ async fn operate(io: Io, router: Rc<Router>, world: Rc<World>, mut dice: Dice, u
             0..=3 => Operation::Flush { keyspace: Some("sim".into()), tables: vec![] },
             4 | 5 => Operation::Compact { keyspace: Some("sim".into()), tables: vec![] },
             _ => {
-                let text = if has_extra { "ALTER TABLE sim.t DROP x" } else { "ALTER TABLE sim.t ADD x int" };
+                let text = match (has_extra, world.features.kind) {
+                    (true, _) => "ALTER TABLE sim.t DROP x",
+                    (false, Kind::Counters) => "ALTER TABLE sim.t ADD x counter",
+                    (false, _) => "ALTER TABLE sim.t ADD x int",
+                };
                 let outcome = router.ddl(text, None).await;
                 world.say(|| format!("{} {text}: {}", router.context().now_us, outcome.is_ok()));
                 if outcome.is_ok() {

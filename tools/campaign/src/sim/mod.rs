@@ -2,7 +2,7 @@
 //!
 //! A seed is at least 500 operations of several workers on 1 to 4 shards, with flushes, compactions and schema changes,
 //! over three crashes and a restart under another shard count; by seed also static rows, rows that expire under a clock that
-//! jumps, unlogged batches, and memory that the memtables fill. After every restart all rows are read: what was
+//! jumps, unlogged batches, memory that the memtables fill, or counters or lists in place of rows. After every restart all rows are read: what was
 //! acknowledged is there, what was deleted is not, a batch is whole or not at all, and recovering twice gives the same.
 
 mod features;
@@ -207,7 +207,7 @@ enum End {
 fn lives(sim: &Simulation, world: &Rc<World>, dice: &mut Dice, planted: Planted) -> Result<(), String> {
     let group = SyncMode::Group { window: Duration::from_millis(5) };
     let periodic = SyncMode::Periodic { period: Duration::from_millis(200) };
-    let mode = *dice.pick(&[SyncMode::Batch, group, periodic]);
+    let mode = world.features.mode(*dice.pick(&[SyncMode::Batch, group, periodic]));
     world.is_periodic.set(matches!(mode, SyncMode::Periodic { .. }));
     let segment_bytes = *dice.pick(&[128 << 10, 256 << 10]);
     let config = config(mode, segment_bytes, world.features, planted);

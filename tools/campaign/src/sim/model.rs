@@ -53,6 +53,53 @@ pub enum Op {
     DeletePartition(i32),
     /// Everything of the table, on each shard by itself.
     Truncate,
+    /// Adds to counters of several partitions, those of one all or none.
+    Count(Vec<(Key, i32)>),
+    /// Changes lists, all or none. The elements of a partition's list stand at the clustering keys 0, 1, 2 and so on.
+    List(Vec<(i32, ListChange)>),
+}
+
+/// What becomes of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListChange {
+    Whole(Vec<i32>),
+    Append(i32),
+    Prepend(i32),
+    /// `l[i] = v`
+    Set(u64, i32),
+    /// `DELETE l[i]`
+    Delete(u64),
+    /// `l = l - [v]`
+    Remove(i32),
+}
+
+impl ListChange {
+    /// Whether it can be made: the element that it names by its index is there.
+    fn fits(&self, length: usize) -> bool {
+        match self {
+            ListChange::Set(index, _) | ListChange::Delete(index) => *index < length as u64,
+            _ => true,
+        }
+    }
+
+    fn apply(&self, list: &mut Vec<i32>) {
+        match self {
+            ListChange::Whole(values) => list.clone_from(values),
+            ListChange::Append(value) => list.push(*value),
+            ListChange::Prepend(value) => list.insert(0, *value),
+            ListChange::Remove(value) => list.retain(|other| other != value),
+            ListChange::Set(index, value) => {
+                if let Some(element) = usize::try_from(*index).ok().and_then(|index| list.get_mut(index)) {
+                    *element = *value;
+                }
+            }
+            ListChange::Delete(index) => {
+                if *index < list.len() as u64 {
+                    list.remove(usize::try_from(*index).expect("less than the length"));
+                }
+            }
+        }
+    }
 }
 
 impl Op {
@@ -63,6 +110,22 @@ impl Op {
             Op::DeleteRange(k, from, to) => state.retain(|(key, c), _| key != k || c < from || c > to),
             Op::DeletePartition(k) => state.retain(|(key, _), _| key != k),
             Op::Truncate => state.clear(),
+            Op::Count(additions) => add(state, additions.iter()),
+            Op::List(changes) => changes.iter().for_each(|(k, change)| {
+                let mut list: Vec<i32> = partition(state, *k).map(|(_, value)| value.v).collect();
+                change.apply(&mut list);
+                state.retain(|(key, _), _| key != k);
+                let elements = (0..).zip(list).map(|(at, v)| ((*k, at), Value { v, expires_s: None }));
+                state.extend(elements);
+            }),
+        }
+    }
+
+    /// Whether the operation can be made in this state.
+    fn fits(&self, state: &State) -> bool {
+        match self {
+            Op::List(changes) => changes.iter().all(|(k, change)| change.fits(partition(state, *k).count())),
+            _ => true,
         }
     }
 
@@ -74,11 +137,13 @@ impl Op {
             Op::DeleteRange(k, from, to) => key.0 == *k && (from..=to).contains(&&key.1),
             Op::DeletePartition(k) => key.0 == *k,
             Op::Truncate => true,
+            // Where these are, nothing expires.
+            Op::Count(_) | Op::List(_) => false,
         }
     }
 
-    /// The states that it may have led to where it was cut short: all of it; for an unlogged batch, any of its partitions;
-    /// for TRUNCATE, which every shard does for itself before it is answered, the clearing of any of the partitions.
+    /// The states that it may have led to where it was cut short: all of it; for an unlogged batch and additions to counters,
+    /// any of its partitions; for TRUNCATE, which every shard does for itself before it is answered, the clearing of any of the partitions.
     fn outcomes(&self, state: &State) -> Vec<State> {
         let mut after = vec![state.clone()];
         match self {
@@ -100,6 +165,17 @@ impl Op {
                     let with = after.iter().map(|state| {
                         let mut state = state.clone();
                         state.extend(part.clone().copied());
+                        state
+                    });
+                    after.extend(with.collect::<Vec<_>>());
+                }
+            }
+            Op::Count(additions) => {
+                let partitions: BTreeSet<i32> = additions.iter().map(|((k, _), _)| *k).collect();
+                for k in partitions {
+                    let with = after.iter().map(|state| {
+                        let mut state = state.clone();
+                        add(&mut state, additions.iter().filter(|((row, _), _)| *row == k));
                         state
                     });
                     after.extend(with.collect::<Vec<_>>());
@@ -131,10 +207,17 @@ impl Default for Model {
 }
 
 impl Model {
-    /// The operation was acknowledged: it is in every state.
+    /// The operation was acknowledged: it is in every state, and the state was one in which it could be made.
     pub fn acknowledged(&mut self, op: &Op) {
+        self.possible.retain(|state| op.fits(state));
         self.possible.iter_mut().for_each(|state| op.apply(state));
         self.ghosts.retain(|key, _| !op.covers(key));
+        self.unite();
+    }
+
+    /// What the operation names was not there, and nothing was done.
+    pub fn refused(&mut self, op: &Op) {
+        self.possible.retain(|state| !op.fits(state));
         self.unite();
     }
 
@@ -236,7 +319,9 @@ impl Model {
             let missing = state.iter().filter(|(key, value)| read.get(key) != Some(value)).count();
             missing + read.keys().filter(|key| !state.contains_key(key)).count()
         };
-        let Some(nearest) = self.possible.iter().min_by_key(distance) else { return String::new() };
+        let Some(nearest) = self.possible.iter().min_by_key(distance) else {
+            return format!("there is {read:?}, and an earlier answer was wrong in every state");
+        };
         let mut said = Vec::new();
         for (key, value) in nearest {
             match read.get(key) {
@@ -261,6 +346,12 @@ impl fmt::Display for Value {
             None => write!(f, "{}", self.v),
             Some(expires_s) => write!(f, "{} until {expires_s}", self.v),
         }
+    }
+}
+
+fn add<'o>(state: &mut State, additions: impl Iterator<Item = &'o (Key, i32)>) {
+    for (key, delta) in additions {
+        state.entry(*key).or_insert(Value { v: 0, expires_s: None }).v += delta;
     }
 }
 
@@ -357,6 +448,46 @@ mod tests {
         assert!(!model.allows(&state([((1, 0), 5), ((2, 0), 5)]), TIMES));
         model.acknowledged(&Op::Unlogged(rows([((1, 0), 6), ((2, 0), 6)])));
         assert!(!model.allows(&state([((2, 0), 6)]), TIMES));
+    }
+
+    #[test]
+    fn an_addition_in_doubt_counts_once_or_not_at_all() {
+        let mut model = Model::default();
+        model.acknowledged(&Op::Count(vec![((1, 0), 5), ((1, 0), 2)]));
+        model.doubtful(&Op::Count(vec![((1, 0), -3), ((2, 0), 1)]));
+        for (one, other) in [(7, None), (4, None), (7, Some(1)), (4, Some(1))] {
+            let others = other.map(|count| ((2, 0), value(count)));
+            let read = State::from([((1, 0), value(one))]).into_iter().chain(others).collect();
+            assert!(model.allows(&read, TIMES), "{one} {other:?}");
+        }
+        assert!(!model.allows(&state([((1, 0), 1)]), TIMES));
+        model.acknowledged(&Op::DeleteRow(1, 0));
+        model.acknowledged(&Op::Count(vec![((1, 0), 1)]));
+        assert!(model.allows(&state([((1, 0), 1)]), TIMES));
+    }
+
+    #[test]
+    fn lists_are_known_element_by_element() {
+        let mut model = Model::default();
+        let list = |change: ListChange| Op::List(vec![(1, change)]);
+        let check = |model: &Model, values: &[i32]| {
+            let read = (0..).zip(values).map(|(at, v)| ((1, at), value(*v))).collect();
+            assert!(model.allows(&read, TIMES), "{}", model.nearest(&read));
+        };
+        model.acknowledged(&list(ListChange::Whole(vec![1, 2, 3])));
+        model.acknowledged(&list(ListChange::Append(4)));
+        model.acknowledged(&list(ListChange::Prepend(0)));
+        model.acknowledged(&list(ListChange::Set(1, 9)));
+        model.acknowledged(&list(ListChange::Delete(4)));
+        model.acknowledged(&list(ListChange::Remove(2)));
+        check(&model, &[0, 9, 3]);
+        model.refused(&list(ListChange::Set(3, 1)));
+        model.doubtful(&list(ListChange::Append(5)));
+        check(&model, &[0, 9, 3]);
+        model.acknowledged(&list(ListChange::Delete(3)));
+        check(&model, &[0, 9, 3]);
+        model.refused(&list(ListChange::Delete(0)));
+        assert!(!model.allows(&state([((1, 0), 0), ((1, 1), 9), ((1, 2), 3)]), TIMES), "it was there");
     }
 
     #[test]
