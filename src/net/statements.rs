@@ -145,12 +145,10 @@ mod tests {
     fn statements_go_with_what_they_hang_on() {
         let schema = testing::schema(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
         let table = schema.table("ks", "t").unwrap();
-        let alter: [(fn(&mut Table), bool); 3] = [
-            (|table| table.options.comment = "x".to_owned(), true),
-            (|table| table.options.default_time_to_live_s = 60, false),
-            (|table| table.options.gc_grace_seconds = 60, false),
-        ];
-        for (at, (alter, stays)) in alter.into_iter().enumerate() {
+        let comment: fn(&mut Table) = |table| table.options.comment = "x".to_owned();
+        let ttl: fn(&mut Table) = |table| table.options.default_time_to_live_s = 60;
+        let grace: fn(&mut Table) = |table| table.options.gc_grace_seconds = 60;
+        for (at, (alter, stays)) in [(comment, true), (ttl, false), (grace, false)].into_iter().enumerate() {
             let statements = Statements::new(10);
             let (id, _) = statements.prepare(&schema, "INSERT INTO t (k, v) VALUES (?, ?)", Some("ks")).unwrap();
             let mut altered = (**table).clone();
