@@ -143,6 +143,9 @@ fn check(kind: BatchKind, writes: &[&PreparedWrite], has_timestamp: bool) -> Res
     Ok(())
 }
 
+/// The latest timestamp that a client's counter write has, whatever it gives: so many additions may follow it.
+pub const COUNTER_TIMESTAMP_MAX: i64 = i64::MAX / 2;
+
 fn plan(
     kind: BatchKind,
     parts: &[Part<'_>],
@@ -158,6 +161,8 @@ fn plan(
         return Ok(Plan::Void);
     }
     let logged_batch = kind == BatchKind::Logged && mutations.len() > 1;
+    // Every total must have a later timestamp than the one that it takes the place of.
+    let timestamp = timestamp.map(|given| if is_counter { given.min(COUNTER_TIMESTAMP_MAX) } else { given });
     Ok(Plan::Write(WritePlan { mutations, logged_batch, timestamp, warnings: Vec::new() }))
 }
 
@@ -223,6 +228,26 @@ mod tests {
             "CREATE TABLE u (k int PRIMARY KEY, v int)",
             "CREATE TABLE n (k int PRIMARY KEY, n counter)",
         ])
+    }
+
+    /// Additions are not lost that follow one with the greatest timestamp there is.
+    #[test]
+    fn a_counter_write_leaves_room_for_later_ones() {
+        let schema = testing::schema(&[
+            "CREATE TABLE n (k int PRIMARY KEY, n counter)",
+            "CREATE TABLE u (k int PRIMARY KEY, v int)",
+        ]);
+        for (cql, given, expected) in [
+            ("UPDATE n SET n = n + 1 WHERE k = 1", i64::MAX, COUNTER_TIMESTAMP_MAX),
+            ("BEGIN COUNTER BATCH UPDATE n SET n = n + 1 WHERE k = 1; APPLY BATCH", i64::MAX, COUNTER_TIMESTAMP_MAX),
+            ("UPDATE n SET n = n + 1 WHERE k = 1", 7, 7),
+            ("UPDATE u SET v = 1 WHERE k = 1", i64::MAX, i64::MAX),
+        ] {
+            let options = RequestOptions { timestamp: Some(given), ..testing::options() };
+            let plan = crate::plan::write::testing::plan_with(&schema, cql, &[], &options);
+            let Ok(Plan::Write(write)) = plan else { panic!("{cql}") };
+            assert_eq!(write.timestamp, Some(expected), "{cql}");
+        }
     }
 
     #[test]
