@@ -30,8 +30,8 @@ pub use error::IoError;
 pub use file::{DirEntry, File, OpenHow};
 pub use mesh::{Mesh, Outside};
 pub use real::{
-    FileLock, ProbeError, ProbeReport, RealConfig, Running, Signal, allowed_cores, effective_user, lock_file, probe,
-    start_real, wait_for_signal,
+    FileLock, PROBE_PREFIX, ProbeError, ProbeReport, RealConfig, Running, Signal, allowed_cores, effective_user,
+    lock_file, probe, start_real, wait_for_signal,
 };
 pub use socket::{Accepted, Listener, Stream};
 

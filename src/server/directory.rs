@@ -53,6 +53,8 @@ fn refuse_foreign(dir: &Path) -> Result<(), NodeError> {
         }
         names.push(name);
     }
+    // A start that was killed may have left its probe.
+    names.retain(|name| !name.starts_with(io::PROBE_PREFIX));
     let ours = [ROOT_FILE, LOCK_FILE, COMMITLOG_DIR, SSTABLES_DIR, SNAPSHOTS_DIR, LOST_AND_FOUND];
     if names.iter().any(|name| name == ROOT_FILE) || names.iter().all(|name| ours.contains(&name.as_str())) {
         return Ok(());
@@ -91,6 +93,16 @@ mod tests {
         assert!(reason(&dir).contains("in use by another process"));
         drop(lock);
         take_directory(&dir).expect("free again");
+    }
+
+    /// A start that was killed while it probed the directory leaves the next one a probe, and nothing else.
+    #[test]
+    fn a_probe_that_was_left_is_no_strangers() {
+        let dir = directory("probed");
+        std::fs::create_dir_all(&dir).expect("made");
+        std::fs::write(dir.join(format!("{}77", io::PROBE_PREFIX)), "").expect("written");
+        drop(take_directory(&dir).expect("ours"));
+        std::fs::remove_dir_all(&dir).expect("removed");
     }
 
     #[test]

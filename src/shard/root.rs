@@ -11,7 +11,7 @@ use super::envelope::{self, BodyReader, BodyWriter, FileKind, FrameError, NEW_SU
 use super::manifest::is_manifest_file_name;
 use crate::base::ids::{ShardId, StreamId};
 use crate::base::plants::Planted;
-use crate::io::{Io, IoError};
+use crate::io::{Io, IoError, PROBE_PREFIX};
 
 /// The root file's name.
 pub const ROOT_FILE: &str = "ROOT";
@@ -262,6 +262,7 @@ fn is_known_name(name: &str) -> bool {
     [COMMITLOG_DIR, SSTABLES_DIR, SNAPSHOTS_DIR, LOCK_FILE, PROBE_FILE, IGNORED].contains(&name)
         || [ROOT_FILE, DEVICE_FILE].contains(&plain)
         || is_manifest_file_name(plain)
+        || name.starts_with(PROBE_PREFIX)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub use core::Core;
 pub use file::File;
 pub use lock::{FileLock, effective_user, lock_file};
 pub use mesh::{Mesh, Outside};
-pub use probe::{ProbeError, ProbeReport, probe};
+pub use probe::{PROBE_PREFIX, ProbeError, ProbeReport, probe};
 pub use signal::{Signal, wait_for_signal};
 pub use socket::{Accepted, Listener, Stream};
 pub use task::Yield;

@@ -143,9 +143,12 @@ fn memlock_bytes() -> Option<u64> {
     (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// How the names of files begin that only live while a directory is probed: one may be left where the process was killed.
+pub const PROBE_PREFIX: &str = ".probe-";
+
 /// Whether a file in `dir` can be opened for direct I/O. Fails where no file can be made there at all.
 fn try_direct_io(dir: &Path) -> io::Result<bool> {
-    let path = dir.join(format!(".probe-{}", std::process::id()));
+    let path = dir.join(format!("{PROBE_PREFIX}{}", std::process::id()));
     fs::File::create(&path)?;
     let direct = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
     fs::remove_file(&path)?;
