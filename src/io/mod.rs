@@ -171,6 +171,19 @@ impl Io {
         }
     }
 
+    /// The future's value, or `None` where it takes longer than `patience`.
+    pub async fn within<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
+        let mut future = std::pin::pin!(future);
+        let mut sleep = std::pin::pin!(self.sleep(patience));
+        std::future::poll_fn(|context| {
+            if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
+                return std::task::Poll::Ready(Some(value));
+            }
+            sleep.as_mut().poll(context).map(|()| None)
+        })
+        .await
+    }
+
     /// Lets every other runnable task have a turn first, and completions be reaped.
     pub fn yield_now(&self) -> Yield {
         match &self.0 {

@@ -39,6 +39,12 @@ impl Slice {
     pub fn all() -> Self {
         Slice { start: OwnedPosition::start(), end: OwnedPosition::end() }
     }
+
+    /// Of one row by its whole clustering key; where that is empty, of all there is.
+    pub fn of_row(clustering: &[u8]) -> Self {
+        let beside = |weight| OwnedPosition { prefix: clustering.to_vec(), weight };
+        Slice { start: beside(-1), end: beside(1) }
+    }
 }
 
 /// A partition key with its token.

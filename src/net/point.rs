@@ -37,8 +37,9 @@ pub enum AtOnce {
 /// Memory that is used again and again.
 #[derive(Default)]
 pub struct Scratch {
+    /// Of the row that is read; of a write, its partition.
     key: PointKey,
-    /// The place of a batch's next row.
+    /// The place of the row that is written next.
     next: PointKey,
     mutation: Vec<u8>,
 }
@@ -73,7 +74,8 @@ fn take_execute(
         let is_read = read(net, frame, (&statement, point, table), execute, encoder, out);
         return if is_read { AtOnce::Answered } else { AtOnce::Not };
     }
-    write(net, &statement, execute).map_or(AtOnce::Not, AtOnce::Written)
+    let part = Some((statement, execute.parameters.values));
+    write(net, std::iter::once(part), &execute.parameters).map_or(AtOnce::Not, AtOnce::Written)
 }
 
 /// Answers a read, or does nothing: whether it did.
@@ -116,48 +118,45 @@ fn read(
     true
 }
 
-/// Logs and applies a write; `None` where nothing was done.
-fn write(net: &Net, statement: &Statement, execute: &Execute<'_>) -> Option<Option<LogPosition>> {
-    let (point, table) = statement.prepared.point_write()?;
-    let values = values_of(statement, execute.parameters.values)?;
-    let Scratch { key, mutation, .. } = &mut *net.scratch.borrow_mut();
-    if !point.locate(&values, key) {
-        return None;
-    }
-    mutation.clear();
-    let mut builder = MutationBuilder::begin(mutation, table.id, table.version, &key.key);
-    let is_put = point.put_row(&values, key, &mut builder);
-    if is_put { apply(net, table, key, mutation, &execute.parameters) } else { None }
-}
-
-/// The same of a batch whose statements all write rows of one partition: one mutation, one pass.
-fn write_batch(net: &Net, batch: &Batch<'_>) -> Option<Option<LogPosition>> {
-    let mut statements = batch.statements().map(|part| match part.statement {
-        StatementRef::Prepared(id) => net.statements.get(id).ok().map(|statement| (statement, part.values)),
-        StatementRef::Text(_) => None,
-    });
-    let (first, values) = statements.next()??;
+/// Logs and applies writes of rows of one partition, as one mutation in one pass; `None` where nothing was done.
+fn write<'v>(
+    net: &Net,
+    parts: impl Iterator<Item = Option<(Rc<Statement>, Values<'v>)>>,
+    parameters: &QueryParameters<'_>,
+) -> Option<Option<LogPosition>> {
     let Scratch { key, next, mutation } = &mut *net.scratch.borrow_mut();
-    let (point, table) = first.prepared.point_write().filter(|_| batch.kind != BatchKind::Counter)?;
-    let values = values_of(&first, values)?;
-    if !point.locate(&values, key) {
-        return None;
-    }
     mutation.clear();
-    let mut builder = MutationBuilder::begin(mutation, table.id, table.version, &key.key);
-    if !point.put_row(&values, key, &mut builder) {
-        return None;
-    }
-    for part in statements {
+    let mut begun: Option<(Rc<Table>, MutationBuilder<'_>)> = None;
+    for part in parts {
         let (statement, values) = part?;
-        let (point, other) = statement.prepared.point_write()?;
+        let (point, table) = statement.prepared.point_write()?;
         let values = values_of(&statement, values)?;
-        let is_here = Rc::ptr_eq(table, other) && point.locate(&values, next) && next.key == key.key;
-        if !is_here || !point.put_row(&values, next, &mut builder) {
+        if !point.locate(&values, next) {
+            return None;
+        }
+        if begun.is_none() {
+            key.clone_partition(next);
+            begun = Some((table.clone(), MutationBuilder::begin(mutation, table.id, table.version, &key.key)));
+        }
+        let (first, builder) = begun.as_mut()?;
+        let is_here = Rc::ptr_eq(first, table) && next.key == key.key;
+        if !is_here || !point.put_row(&values, next, builder) {
             return None;
         }
     }
-    apply(net, table, key, mutation, &batch.parameters)
+    let (table, _) = begun?;
+    apply(net, &table, key, mutation, parameters)
+}
+
+fn write_batch(net: &Net, batch: &Batch<'_>) -> Option<Option<LogPosition>> {
+    if batch.kind == BatchKind::Counter {
+        return None;
+    }
+    let parts = batch.statements().map(|part| match part.statement {
+        StatementRef::Prepared(id) => net.statements.get(id).ok().map(|statement| (statement, part.values)),
+        StatementRef::Text(_) => None,
+    });
+    write(net, parts, &batch.parameters)
 }
 
 fn apply(

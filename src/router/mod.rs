@@ -232,7 +232,7 @@ impl Router {
 
     /// The future's value, or `None` where it does not come before the deadline.
     async fn before<F: Future>(&self, deadline_ns: u64, future: F) -> Option<F::Output> {
-        self.within(Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns())), future).await
+        self.io.within(Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns())), future).await
     }
 
     /// Serves in a task of its own, as another shard's loop would: a client that goes ends the wait, not the work.
@@ -244,19 +244,6 @@ impl Router {
             sender.send(router.serve(request).await);
         });
         receiver.await
-    }
-
-    /// The future's value, or `None` where it takes longer than `patience`.
-    async fn within<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
-        let mut future = std::pin::pin!(future);
-        let mut sleep = std::pin::pin!(self.io.sleep(patience));
-        std::future::poll_fn(|context| {
-            if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
-                return std::task::Poll::Ready(Some(value));
-            }
-            sleep.as_mut().poll(context).map(|()| None)
-        })
-        .await
     }
 
     /// Gives another shard (or this one) something of which no answer is awaited.

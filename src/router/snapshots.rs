@@ -147,7 +147,7 @@ impl Router {
             }
             sender.send(asked.map(|replies| (under_way, replies)));
         });
-        let linked = self.within(self.timeouts.operation, receiver).await.flatten();
+        let linked = self.io.within(self.timeouts.operation, receiver).await.flatten();
         drop(wait);
         linked.unwrap_or_else(|| {
             Err(CqlError::server_error("a shard did not answer in time; nothing of the snapshot will stay"))

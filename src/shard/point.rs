@@ -4,10 +4,8 @@
 use crate::base::ids::TableId;
 use crate::memtable::Point;
 use crate::mutation::ReadStop;
-use crate::mutation::live::LiveRows;
-use crate::mutation::merge::Merge;
 use crate::mutation::point::{PointKey, PointRow};
-use crate::mutation::read::{OwnedPosition, Slice};
+use crate::mutation::read::Slice;
 use crate::shard::Shard;
 use crate::shard::source::Sources;
 use crate::shard::tables::{TableStore, bump};
@@ -50,27 +48,14 @@ impl Shard {
         take: impl FnOnce(Option<&PointRow<'_>>) -> bool,
     ) -> Result<bool, ReadStop> {
         let table = store.table();
-        let order = table.clustering_order();
-        // The one row of a partition without clustering columns stands within a slice of everything.
-        let slice = if order.is_empty() { Slice::all() } else { one_row(&at.clustering) };
-        let (slices, pins, misses) = ([slice], Pins::new(), Misses::new());
+        let (slices, pins, misses) = ([Slice::of_row(&at.clustering)], Pins::new(), Misses::new());
         let view = View { cache: &self.cache, pins: &pins, misses: &misses };
         let sources = Sources::of(store, store.sstables());
-        let cursors = sources.partition(view, at.token, &at.key, &slices, false)?;
-        if cursors.is_empty() {
-            return Ok(take(None));
-        }
-        let mut rows = LiveRows::new(Merge::new(order, false, cursors), now_s);
-        rows.start()?;
-        let Some(row) = rows.next_row()? else { return Ok(take(None)) };
+        let row = sources.row(view, at.token, &at.key, &slices, table.clustering_order())?;
+        let Some(row) = row.and_then(|mut row| row.retain_live(now_s).then_some(row)) else { return Ok(take(None)) };
         let cells = row.cells.iter().filter(|cell| cell.path.is_none()).map(|cell| (cell.column, cell.value));
         Ok(take(Some(&PointRow { clustering: row.clustering, cells: cells.collect() })))
     }
-}
-
-fn one_row(clustering: &[u8]) -> Slice {
-    let place = OwnedPosition { prefix: clustering.to_vec(), weight: 0 };
-    Slice { start: place.clone(), end: place }
 }
 
 #[cfg(test)]
@@ -137,7 +122,7 @@ mod tests {
         let at = key(k, c);
         let partition = PartitionKey { token: at.token, key: at.key };
         let partitions = Partitions::Keys(vec![partition]);
-        let slices = vec![one_row(&at.clustering)];
+        let slices = vec![Slice::of_row(&at.clustering)];
         let command = ReadCommand { partitions, slices, now_s: NOW_S, ..command(10) };
         let page = shard.read(&command, u64::MAX).await.expect("a page");
         let rows = PageView::new(&page.bytes).filter_map(|item| match item.expect("whole") {

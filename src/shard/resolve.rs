@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::base::ids::TimestampMicros;
 use crate::mutation::draft::{Draft, is_draft};
-use crate::mutation::merge::Merge;
-use crate::mutation::read::{OwnedPosition, Slice};
+use crate::mutation::read::Slice;
 use crate::mutation::resolve::{Place, Resolver, places};
-use crate::mutation::{Fragment, PartitionCursor, ReadStop, Row};
+use crate::mutation::{ReadStop, Row};
 use crate::schema::partitioner;
 use crate::shard::read::sstable_error;
 use crate::shard::source::Sources;
@@ -140,7 +139,7 @@ impl Shard {
         let mut rows: BTreeMap<Place<'_>, Row<'_>> = BTreeMap::new();
         let mut missed = false;
         for (place, slices) in &wanted {
-            match read_row(&sources, view, (token, draft.key()), slices, table.clustering_order()) {
+            match sources.row(view, token, draft.key(), slices, table.clustering_order()) {
                 Ok(row) => rows.extend(row.map(|row| (*place, row))),
                 Err(ReadStop::Miss) => missed = true,
                 Err(stop) => return Err(stop.into()),
@@ -157,34 +156,7 @@ impl Shard {
 
 /// The slices that hold this row; none for the static row, which comes with the partition.
 fn slices(place: Place<'_>) -> Vec<Slice> {
-    let position = |clustering: &[u8], weight| OwnedPosition { prefix: clustering.to_vec(), weight };
-    place.iter().map(|row| Slice { start: position(row, -1), end: position(row, 1) }).collect()
-}
-
-/// One row, or the static one where there are no slices: deletions applied, tombstones of cells left in.
-fn read_row<'a>(
-    sources: &'a Sources<'_>,
-    view: View<'a>,
-    (token, key): (crate::base::ids::Token, &[u8]),
-    slices: &'a [Slice],
-    order: &'a crate::schema::ClusteringOrder,
-) -> Result<Option<Row<'a>>, ReadStop> {
-    let cursors = sources.partition(view, token, key, slices, false)?;
-    if cursors.is_empty() {
-        return Ok(None);
-    }
-    let mut merge = Merge::new(order, false, cursors);
-    let start = merge.start()?;
-    if slices.is_empty() {
-        return Ok(start.static_row);
-    }
-    loop {
-        match merge.next()? {
-            Some(Fragment::Row(row)) => return Ok(Some(row)),
-            Some(Fragment::Change(_)) => {}
-            None => return Ok(None),
-        }
-    }
+    place.iter().map(|row| Slice::of_row(row)).collect()
 }
 
 #[cfg(test)]

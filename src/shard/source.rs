@@ -7,8 +7,10 @@ use smallvec::SmallVec;
 
 use crate::base::ids::Token;
 use crate::memtable::{Memtable, MemtableCursor, PartitionBound, Version};
+use crate::mutation::merge::Merge;
 use crate::mutation::read::Slice;
-use crate::mutation::{Fragment, PartitionCursor, PartitionStart, ReadStop};
+use crate::mutation::{Fragment, PartitionCursor, PartitionStart, ReadStop, Row};
+use crate::schema::ClusteringOrder;
 use crate::shard::tables::{SstableSet, TableStore};
 use crate::sstable::{SSTableCursor, SSTableScan, View};
 
@@ -91,6 +93,34 @@ impl<'s> Sources<'s> {
             }
         }
         if missed { Err(ReadStop::Miss) } else { Ok(cursors) }
+    }
+
+    /// One row by the slice that holds it, or the static row where there are no slices: deletions applied, tombstones of
+    /// cells and what has expired left in.
+    pub fn row<'a>(
+        &'a self,
+        view: View<'a>,
+        token: Token,
+        key: &[u8],
+        slices: &'a [Slice],
+        order: &'a ClusteringOrder,
+    ) -> Result<Option<Row<'a>>, ReadStop> {
+        let cursors = self.partition(view, token, key, slices, false)?;
+        if cursors.is_empty() {
+            return Ok(None);
+        }
+        let mut merge = Merge::new(order, false, cursors);
+        let start = merge.start()?;
+        if slices.is_empty() {
+            return Ok(start.static_row);
+        }
+        loop {
+            match merge.next()? {
+                Some(Fragment::Row(row)) => return Ok(Some(row)),
+                Some(Fragment::Change(_)) => {}
+                None => return Ok(None),
+            }
+        }
     }
 
     /// A walk over all partitions from (`token`, `key`) on, or behind it.

@@ -60,6 +60,20 @@ impl Shard {
 
     /// The same for so many bytes of mutations.
     pub async fn admit_bytes(&self, bytes: usize, deadline_ns: u64) -> Result<(), WriteError> {
+        if self.admits_at_once(bytes)? {
+            return Ok(());
+        }
+        let room = pin!(self.memory.wait_for_room(bytes as u64));
+        let failure = pin!(self.log().failed());
+        match self.in_time(deadline_ns, select(room, failure)).await? {
+            Either::Left(((), _)) => Ok(()),
+            // No flush gives memory back any more.
+            Either::Right((failure, _)) => Err(log_error(failure)),
+        }
+    }
+
+    /// Whether so many bytes of mutations may start without waiting for memory; an error where they may not at all.
+    fn admits_at_once(&self, bytes: usize) -> Result<bool, WriteError> {
         if self.stopping.get() {
             return Err(WriteError::Stopping);
         }
@@ -67,17 +81,7 @@ impl Shard {
             return Err(WriteError::TooLarge { bytes, bytes_max: self.config.mutation_bytes_max });
         }
         self.disk.check()?;
-        let needed = bytes as u64;
-        if self.memory.has_room(needed) {
-            return Ok(());
-        }
-        let room = pin!(self.memory.wait_for_room(needed));
-        let failure = pin!(self.log().failed());
-        match self.in_time(deadline_ns, select(room, failure)).await? {
-            Either::Left(((), _)) => Ok(()),
-            // No flush gives memory back any more.
-            Either::Right((failure, _)) => Err(log_error(failure)),
-        }
+        Ok(self.memory.has_room(bytes as u64))
     }
 
     /// Reserves a timestamp for a batch over several shards: at least `at_least`, and above all that this shard gave. It
@@ -111,44 +115,40 @@ impl Shard {
     /// Logs and applies one mutation, where that needs no wait; `None` and nothing done where it does, or where it is
     /// refused. It is no draft.
     pub fn apply_at_once(&self, mutation: &mut [u8], timestamp: Option<TimestampMicros>) -> Option<Applied> {
-        let bytes = mutation.len();
-        let is_admitted = !self.stopping.get()
-            && bytes <= self.config.mutation_bytes_max
-            && self.disk.check().is_ok()
-            && self.memory.has_room(bytes as u64);
-        if !is_admitted {
+        if !self.admits_at_once(mutation.len()).ok()? {
             return None;
         }
-        let (set, given): (fn(&mut [u8], TimestampMicros), _) = match timestamp {
-            Some(given) => (set_timestamp, given),
-            None => (set_server_timestamp, self.clock.next(self.io.wall_us())),
-        };
-        set(mutation, given);
-        let part = self.part(mutation).ok()?;
-        self.observe(std::slice::from_ref(&part));
-        let ticket = self.log_mutation(&part).ok()?;
-        let position = ticket.map_or_else(|| self.log().position(), |ticket| ticket.position);
-        self.apply_part(&part, position);
-        Some(Applied { timestamp: given, logged: ticket.map(|ticket| ticket.end) })
+        let at = timestamp.unwrap_or_else(|| self.clock.next(self.io.wall_us()));
+        stamp(mutation, timestamp.is_some(), at);
+        self.apply_one(mutation, at).ok()
     }
 
     /// The same with this timestamp: the write's, or one that the shard gave for it.
     pub(super) fn apply_at(&self, write: &mut Write, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
-        let set = if write.timestamp.is_some() { set_timestamp } else { set_server_timestamp };
-        write.mutations.iter_mut().for_each(|mutation| set(mutation, timestamp));
+        write.mutations.iter_mut().for_each(|mutation| stamp(mutation, write.timestamp.is_some(), timestamp));
+        if let [mutation] = write.mutations.as_slice() {
+            return self.apply_one(mutation, timestamp);
+        }
         let parts = write.mutations.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
         self.observe(&parts);
-        let ticket = match parts.as_slice() {
-            [one] => self.log_mutation(one)?,
-            _ => {
-                let durable: Vec<&[u8]> =
-                    parts.iter().filter(|part| part.durable).map(|part| part.view.bytes()).collect();
-                if durable.is_empty() { None } else { Some(self.log_intent(&durable, &[], &parts)?) }
-            }
-        };
+        let durable: Vec<&[u8]> = parts.iter().filter(|part| part.durable).map(|part| part.view.bytes()).collect();
+        let ticket = if durable.is_empty() { None } else { Some(self.log_intent(&durable, &[], &parts)?) };
+        Ok(self.apply_logged(&parts, ticket, timestamp))
+    }
+
+    /// The same of one mutation in which its timestamp stands.
+    fn apply_one(&self, mutation: &[u8], timestamp: TimestampMicros) -> Result<Applied, WriteError> {
+        let part = self.part(mutation)?;
+        let parts = std::slice::from_ref(&part);
+        self.observe(parts);
+        let ticket = self.log_mutation(&part)?;
+        Ok(self.apply_logged(parts, ticket, timestamp))
+    }
+
+    fn apply_logged(&self, parts: &[Part<'_>], ticket: Option<Ticket>, timestamp: TimestampMicros) -> Applied {
         let position = ticket.map_or_else(|| self.log().position(), |ticket| ticket.position);
         parts.iter().for_each(|part| self.apply_part(part, position));
-        Ok(Applied { timestamp, logged: ticket.map(|ticket| ticket.end) })
+        Applied { timestamp, logged: ticket.map(|ticket| ticket.end) }
     }
 
     /// Logs the whole of a batch over several shards and applies this shard's own part. Its segment stays until
@@ -203,11 +203,8 @@ impl Shard {
     /// The future's value, or `Overloaded` once the deadline is over, whatever comes then.
     async fn in_time<F: Future>(&self, deadline_ns: u64, future: F) -> Result<F::Output, WriteError> {
         let patience = Duration::from_nanos(deadline_ns.saturating_sub(self.io.now_ns()));
-        let late = pin!(self.io.sleep(patience));
-        match select(pin!(future), late).await {
-            Either::Left((output, _)) if self.io.now_ns() <= deadline_ns => Ok(output),
-            _ => Err(WriteError::Overloaded),
-        }
+        let output = self.io.within(patience, future).await;
+        output.filter(|_| self.io.now_ns() <= deadline_ns).ok_or(WriteError::Overloaded)
     }
 
     /// Waits until a write is acknowledged as the sync mode promises.
@@ -292,6 +289,11 @@ impl Shard {
         self.memory.resize(before as u64, memtable.bytes_allocated() as u64);
         bump(&part.store.counts.writes);
     }
+}
+
+/// Fills in a mutation's timestamp, which a client gave or this shard.
+fn stamp(mutation: &mut [u8], is_given: bool, timestamp: TimestampMicros) {
+    if is_given { set_timestamp(mutation, timestamp) } else { set_server_timestamp(mutation, timestamp) }
 }
 
 /// One mutation of a write, found to be right.

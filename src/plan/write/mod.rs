@@ -99,6 +99,18 @@ impl PreparedWrite {
         Ok(write)
     }
 
+    /// Neither INSERT JSON nor known to be of one row: that is added.
+    fn new(
+        table: &Rc<Table>,
+        verb: Verb,
+        which: Where,
+        operations: Vec<Operation>,
+        using: Using,
+        conditions: Conditions,
+    ) -> PreparedWrite {
+        PreparedWrite { table: table.clone(), verb, which, operations, using, conditions, json: None, point: None }
+    }
+
     pub fn table(&self) -> &Rc<Table> {
         &self.table
     }
@@ -175,16 +187,7 @@ fn insert_of_terms(
     let has_clustering = keys.iter().any(|(column, _)| matches!(column.kind, ColumnKind::Clustering { .. }));
     let only_static = !has_clustering && only_static(&operations, &conditions);
     let which = Where::of_insert(table, keys, only_static)?;
-    Ok(PreparedWrite {
-        table: table.clone(),
-        verb: Verb::Insert,
-        which,
-        operations,
-        using,
-        conditions,
-        json: None,
-        point: None,
-    })
+    Ok(PreparedWrite::new(table, Verb::Insert, which, operations, using, conditions))
 }
 
 fn prepare_update(table: &Rc<Table>, update: &ast::Update, scope: &mut Scope<'_>) -> Result<PreparedWrite, CqlError> {
@@ -200,16 +203,7 @@ fn prepare_update(table: &Rc<Table>, update: &ast::Update, scope: &mut Scope<'_>
     }
     let only_static = only_static(&operations, &conditions);
     let which = Where::prepare(table, Verb::Update, &update.relations, only_static, scope)?;
-    Ok(PreparedWrite {
-        table: table.clone(),
-        verb: Verb::Update,
-        which,
-        operations,
-        using,
-        conditions,
-        json: None,
-        point: None,
-    })
+    Ok(PreparedWrite::new(table, Verb::Update, which, operations, using, conditions))
 }
 
 fn prepare_delete(table: &Rc<Table>, delete: &ast::Delete, scope: &mut Scope<'_>) -> Result<PreparedWrite, CqlError> {
@@ -233,16 +227,7 @@ fn prepare_delete(table: &Rc<Table>, delete: &ast::Delete, scope: &mut Scope<'_>
              static columns",
         ));
     }
-    Ok(PreparedWrite {
-        table: table.clone(),
-        verb: Verb::Delete,
-        which,
-        operations,
-        using,
-        conditions,
-        json: None,
-        point: None,
-    })
+    Ok(PreparedWrite::new(table, Verb::Delete, which, operations, using, conditions))
 }
 
 #[cfg(test)]
