@@ -9,7 +9,7 @@ use super::error::CqlError;
 use super::event::Event;
 use super::frame::{Direction, EVENT_STREAM, FrameError, Framing, HEADER_BYTES, Header, RESPONSE_BIT, body_len, flag};
 use super::request::Opcode;
-use super::response::put_error;
+use super::response::{put_error, put_void};
 use super::segment::{PAYLOAD_BYTES_MAX, SegmentKind, close_segment};
 use super::version::ProtocolVersion;
 use super::wire::{put_bytes, put_count, put_string, put_string_list};
@@ -177,6 +177,13 @@ impl FrameEncoder {
         if let (Some(segment), Some(kind)) = (self.segment.take(), self.segment_kind()) {
             self.close(out, segment, kind);
         }
+    }
+
+    /// A whole answer that has nothing to say.
+    pub fn void(&mut self, out: &mut Vec<u8>, stream: i16) {
+        let frame = self.begin(out, stream, Opcode::Result);
+        put_void(out);
+        self.finish(out, frame);
     }
 
     /// A whole answer that is an error.

@@ -150,10 +150,10 @@ impl Header {
     /// Appends the header.
     pub fn encode(&self, direction: Direction, out: &mut Vec<u8>) {
         let bit = if direction == Direction::Response { RESPONSE_BIT } else { 0 };
-        out.extend_from_slice(&[self.version.number() | bit, self.flags]);
-        out.extend_from_slice(&self.stream.to_be_bytes());
-        out.push(self.opcode.number());
-        out.extend_from_slice(&body_len(self.body_bytes));
+        let [stream_high, stream_low] = self.stream.to_be_bytes();
+        let [a, b, c, d] = body_len(self.body_bytes);
+        let (first, opcode) = (self.version.number() | bit, self.opcode.number());
+        out.extend_from_slice(&[first, self.flags, stream_high, stream_low, opcode, a, b, c, d]);
     }
 }
 

@@ -60,7 +60,9 @@ impl<'a> Values<'a> {
         let count = reader.short("the number of values")?;
         let body = reader.rest();
         for _ in 0..count {
-            read_value(reader, named, version)?;
+            if named || reader.take_counted().is_none() {
+                read_value(reader, named, version)?;
+            }
         }
         let len_bytes = body.len() - reader.left_bytes();
         Ok(Values { body: body.get(..len_bytes).unwrap_or_default(), count, named, version })
@@ -110,8 +112,14 @@ pub struct ValuesIter<'a> {
 impl<'a> Iterator for ValuesIter<'a> {
     type Item = (Option<&'a str>, Value<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
+        if !self.named
+            && let Some(bytes) = self.reader.take_counted()
+        {
+            return Some((None, Value::Bytes(bytes)));
+        }
         let value = read_value(&mut self.reader, self.named, self.version);
         debug_assert!(value.is_ok(), "values were checked when their message was decoded");
         value.ok()

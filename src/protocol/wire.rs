@@ -57,6 +57,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
+    #[inline]
     pub fn take(&mut self, len_bytes: usize, what: &'static str) -> Read<&'a [u8]> {
         match self.rest.split_at_checked(len_bytes) {
             Some((taken, rest)) => {
@@ -67,6 +68,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A `[bytes]` that is whole and not null, as most are; `None`, and nothing taken, where it is anything else.
+    #[inline]
+    pub fn take_counted(&mut self) -> Option<&'a [u8]> {
+        let (len, rest) = self.rest.split_first_chunk::<4>()?;
+        let (taken, rest) = rest.split_at_checked(usize::try_from(i32::from_be_bytes(*len)).ok()?)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    #[inline]
     fn array<const N: usize>(&mut self, what: &'static str) -> Read<[u8; N]> {
         match self.rest.split_first_chunk::<N>() {
             Some((taken, rest)) => {
@@ -77,18 +88,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub fn byte(&mut self, what: &'static str) -> Read<u8> {
         Ok(u8::from_be_bytes(self.array(what)?))
     }
 
+    #[inline]
     pub fn short(&mut self, what: &'static str) -> Read<u16> {
         Ok(u16::from_be_bytes(self.array(what)?))
     }
 
+    #[inline]
     pub fn int(&mut self, what: &'static str) -> Read<i32> {
         Ok(i32::from_be_bytes(self.array(what)?))
     }
 
+    #[inline]
     pub fn uint(&mut self, what: &'static str) -> Read<u32> {
         Ok(u32::from_be_bytes(self.array(what)?))
     }
@@ -113,12 +128,14 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take(len_bytes, what)?).map_err(|_| Malformed::Utf8 { what })
     }
 
+    #[inline]
     pub fn short_bytes(&mut self, what: &'static str) -> Read<&'a [u8]> {
         let len_bytes = self.short(what)?;
         self.take(usize::from(len_bytes), what)
     }
 
     /// `[bytes]`: any negative length is null.
+    #[inline]
     pub fn bytes(&mut self, what: &'static str) -> Read<Option<&'a [u8]>> {
         match usize::try_from(self.int(what)?) {
             Ok(len_bytes) => self.take(len_bytes, what).map(Some),
@@ -245,6 +262,7 @@ pub fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// `[bytes]`; none is null.
+#[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => {

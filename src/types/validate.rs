@@ -14,12 +14,13 @@ pub fn validate(ty: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
         false => Err(ValueError::Length { want, got: bytes.len() }),
     };
     match ty {
+        CqlType::Ascii if bytes.is_ascii() => Ok(()),
         CqlType::Ascii => match bytes.iter().find(|byte| !byte.is_ascii()) {
             Some(byte) => Err(ValueError::NotAscii(byte.cast_signed())),
             None => Ok(()),
         },
         CqlType::Text => {
-            if is_cassandra_utf8(bytes) {
+            if bytes.is_ascii() || is_cassandra_utf8(bytes) {
                 Ok(())
             } else {
                 Err(ValueError::NotUtf8)
