@@ -22,8 +22,13 @@ impl Notify {
 
     pub fn notify_all(&self) {
         self.generation.set(self.generation.get() + 1);
-        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.into_iter().for_each(Waker::wake);
+        let mut waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.drain(..).for_each(Waker::wake);
+        let mut now_waiting = self.waiting.borrow_mut();
+        if now_waiting.is_empty() {
+            // Its memory serves those who wait next.
+            *now_waiting = waiting;
+        }
     }
 
     /// Completes at the first `notify_all` after this call.

@@ -5,4 +5,5 @@ pub mod collections;
 pub mod ids;
 pub mod local;
 pub mod plants;
+pub mod repeated;
 pub mod vint;

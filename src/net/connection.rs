@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, Stream as _};
 
+use crate::base::repeated::Repeated;
 use crate::io::{IoError, Sleep, Stream};
 use crate::net::Net;
 use crate::net::budget::{Budget, Held};
@@ -28,7 +29,7 @@ use crate::net::written::Written;
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::{CqlError, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request, Startup};
 
-type Transfer<T> = Pin<Box<dyn Future<Output = (Vec<u8>, Result<T, IoError>)>>>;
+type Transfer<T> = Repeated<Vec<u8>, (Vec<u8>, Result<T, IoError>)>;
 type Flight = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// What a connection's wait ended with.
@@ -62,15 +63,15 @@ pub struct Connection {
     /// Since when more of an unfinished frame is received, and too little has come.
     frame_since_ns: Option<u64>,
     /// Fires when that may have been for too long.
-    frame_wait: Option<Pin<Box<Sleep>>>,
-    receiving: Option<Transfer<usize>>,
+    frame_wait: Option<Sleep>,
+    receiving: Transfer<usize>,
     /// Ends when the client hangs up; for while nothing is received.
     hang_up: Option<Pin<Box<dyn Future<Output = ()>>>>,
     /// Encoded and not handed to a send.
     out: Vec<u8>,
     /// Sealed, before `out`.
     unsent: Unsent,
-    sending: Option<Transfer<()>>,
+    sending: Transfer<()>,
     /// What this connection may hold of answers.
     answers: Rc<Budget>,
     /// Counts those that are encoded and not sent.
@@ -83,9 +84,9 @@ pub struct Connection {
     /// The size that an answer may well have, by the last ones.
     answer_bytes: usize,
     /// Until STARTUP.
-    handshake: Option<Pin<Box<Sleep>>>,
+    handshake: Option<Sleep>,
     /// While a send is under way.
-    patience: Option<Pin<Box<Sleep>>>,
+    patience: Option<Sleep>,
     /// Nothing more is taken from the client; what is in flight is answered.
     ending: bool,
     /// Nobody reads any more: nothing is answered either.
@@ -96,9 +97,18 @@ impl Connection {
     pub fn new(net: Rc<Net>, stream: Stream) -> Self {
         let inbox = Rc::new(Inbox::new(net.limits.events_waiting_max));
         net.listeners.add(&inbox);
-        let handshake = Some(Box::pin(net.io.sleep(net.limits.startup_patience)));
+        let handshake = Some(net.io.sleep(net.limits.startup_patience));
         let answers = net.answers.share(net.limits.answer_bytes_max);
         let shows_address = net.shows_connected_address.get();
+        let (receives, sends) = (stream.clone(), stream.clone());
+        let receiving = Repeated::new(move |buffer| {
+            let stream = receives.clone();
+            async move { stream.recv(buffer).await }
+        });
+        let sending = Repeated::new(move |buffer| {
+            let stream = sends.clone();
+            async move { stream.send_all(buffer).await }
+        });
         Connection {
             // One that came over IPv6's form of an IPv4 address is shown that.
             address: shows_address.then(|| stream.local_addr().ip().to_canonical()),
@@ -116,11 +126,11 @@ impl Connection {
             is_within_frame: false,
             frame_since_ns: None,
             frame_wait: None,
-            receiving: None,
+            receiving,
             hang_up: None,
             out: Vec::new(),
             unsent: Unsent::default(),
-            sending: None,
+            sending,
             in_flight: FuturesUnordered::new(),
             written: Written::default(),
             is_turn_over: false,
@@ -142,7 +152,7 @@ impl Connection {
             if self.gone {
                 break;
             }
-            if self.ending && self.requests() == 0 && self.sending.is_none() {
+            if self.ending && self.requests() == 0 && !self.sending.is_under_way() {
                 break;
             }
             if more || std::mem::take(&mut self.is_turn_over) {
@@ -168,25 +178,22 @@ impl Connection {
     fn start_transfers(&mut self, more: bool) {
         // Events, and what was answered at once: it may wait for the send that is under way.
         self.count_unsent();
-        if self.sending.is_none() {
+        if !self.sending.is_under_way() {
             self.seal();
             if let Some(piece) = self.unsent.next() {
                 let limits = &self.net.limits;
                 let waited = Duration::from_nanos(self.net.io.now_ns().saturating_sub(piece.ready_ns));
                 let patience = limits.send_patience.min(limits.answer_patience.saturating_sub(waited));
-                self.patience = Some(Box::pin(self.net.io.sleep(patience)));
-                let stream = self.stream.clone();
-                self.sending = Some(Box::pin(async move { stream.send_all(piece.bytes).await }));
+                self.patience = Some(self.net.io.sleep(patience));
+                self.sending.begin(piece.bytes);
             }
         }
-        if self.receiving.is_some() {
+        if self.receiving.is_under_way() {
             return;
         }
         if self.is_hungry && self.takes_more() {
             self.await_frame();
-            let buffer = self.undecoded.lend();
-            let stream = self.stream.clone();
-            self.receiving = Some(Box::pin(async move { stream.recv(buffer).await }));
+            self.receiving.begin(self.undecoded.lend());
             return;
         }
         // It could not go on with its frame.
@@ -208,13 +215,13 @@ impl Connection {
             self.undecoded.take_progress(0);
         }
         if self.frame_wait.is_none() {
-            self.frame_wait = Some(Box::pin(self.net.io.sleep(self.net.limits.frame_patience)));
+            self.frame_wait = Some(self.net.io.sleep(self.net.limits.frame_patience));
         }
     }
 
     fn poll_frame_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(wait) = &mut self.frame_wait {
-            std::task::ready!(wait.as_mut().poll(context));
+            std::task::ready!(Pin::new(wait).poll(context));
             self.frame_wait = None;
             let Some(since_ns) = self.frame_since_ns else { break };
             let waited = Duration::from_nanos(self.net.io.now_ns().saturating_sub(since_ns));
@@ -222,7 +229,7 @@ impl Connection {
             if left.is_zero() {
                 return Poll::Ready(());
             }
-            self.frame_wait = Some(Box::pin(self.net.io.sleep(left)));
+            self.frame_wait = Some(self.net.io.sleep(left));
         }
         Poll::Pending
     }
@@ -270,7 +277,7 @@ impl Connection {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
-        if self.receiving.is_none()
+        if !self.receiving.is_under_way()
             && let Some(hang_up) = &mut self.hang_up
             && hang_up.as_mut().poll(context).is_ready()
         {
@@ -289,23 +296,17 @@ impl Connection {
             progress = true;
             self.is_turn_over = answered == FRAMES_A_TURN;
         }
-        if let Some(sending) = &mut self.sending
-            && let Poll::Ready((buffer, result)) = sending.as_mut().poll(context)
-        {
-            self.sending = None;
+        if let Poll::Ready((buffer, result)) = self.sending.poll(context) {
             return Poll::Ready(Woken::Sent(buffer, result));
         }
-        if let Some(receiving) = &mut self.receiving
-            && let Poll::Ready((buffer, result)) = receiving.as_mut().poll(context)
-        {
-            self.receiving = None;
+        if let Poll::Ready((buffer, result)) = self.receiving.poll(context) {
             return Poll::Ready(Woken::Received(buffer, result));
         }
         if progress {
             return Poll::Ready(Woken::Progress);
         }
         let waits = [&mut self.handshake, &mut self.patience];
-        let is_late = waits.into_iter().flatten().any(|wait| wait.as_mut().poll(context).is_ready());
+        let is_late = waits.into_iter().flatten().any(|wait| Pin::new(wait).poll(context).is_ready());
         if is_late || self.poll_frame_wait(context).is_ready() {
             return Poll::Ready(Woken::Late);
         }
@@ -320,18 +321,22 @@ impl Connection {
         // Its rows are given back first, and counted again as what is not sent.
         drop(answer);
         self.note_answer(before);
+        self.count_unsent();
     }
 
     fn answer_write(&mut self, stream: i16, outcome: Result<(), CqlError>) {
-        let outcome = outcome.map_or_else(Outcome::Error, |()| Outcome::Void);
-        self.put_answer(Answer { stream, outcome, warnings: Vec::new(), tracing_id: None });
+        let before = self.out.len();
+        match outcome {
+            Ok(()) => self.encoder.void(&mut self.out, stream),
+            Err(error) => self.encoder.error(&mut self.out, stream, &error),
+        }
+        self.note_answer(before);
     }
 
-    /// An answer was encoded from `before` on.
+    /// An answer was encoded from `before` on. It is counted before the next transfer (`start_transfers`).
     fn note_answer(&mut self, before: usize) {
         let bytes = self.out.len().saturating_sub(before);
         self.answer_bytes = bytes.max(self.answer_bytes - self.answer_bytes.div_ceil(16));
-        self.count_unsent();
     }
 
     fn count_unsent(&mut self) {
@@ -370,22 +375,26 @@ impl Connection {
 
     /// Serves the frames received, at most a turn's worth. Whether there may be more at once.
     fn take_frames(&mut self, context: &mut Context<'_>) -> bool {
+        if self.is_hungry || !self.takes_more() {
+            return false;
+        }
         let buffer = self.undecoded.take();
+        let mut decoder = std::mem::replace(&mut self.decoder, FrameDecoder::requests(0));
         let turn_ends_ns = self.net.io.now_ns() + TURN_NS;
         let (mut at, mut frames) = (0, 0);
         let mut is_turn_over = false;
         while !self.is_hungry && self.takes_more() && !is_turn_over {
-            at += self.take_next(buffer.get(at..).unwrap_or_default(), context);
+            at += self.take_next(&mut decoder, buffer.get(at..).unwrap_or_default(), context);
             frames += 1;
             is_turn_over = frames == FRAMES_A_TURN || self.net.io.now_ns() > turn_ends_ns;
         }
+        self.decoder = decoder;
         self.undecoded.keep(buffer, at);
         is_turn_over
     }
 
     /// Serves the frame at the front of what was received, if it is whole. Gives the bytes that are done with.
-    fn take_next(&mut self, received: &[u8], context: &mut Context<'_>) -> usize {
-        let mut decoder = std::mem::replace(&mut self.decoder, FrameDecoder::requests(0));
+    fn take_next(&mut self, decoder: &mut FrameDecoder, received: &[u8], context: &mut Context<'_>) -> usize {
         let consumed = match decoder.next(received) {
             Ok(step) => {
                 self.is_hungry = step.frame.is_none();
@@ -402,25 +411,24 @@ impl Connection {
                 refused.consumed
             }
         };
-        self.decoder = decoder;
         if self.is_hungry {
-            self.count_unfinished(received.get(consumed..).unwrap_or_default());
+            self.count_unfinished(decoder, received.get(consumed..).unwrap_or_default());
         }
         consumed
     }
 
     /// Counts the frame that `rest` begins; where there is no room for it, it is answered OVERLOADED and passed over.
-    fn count_unfinished(&mut self, rest: &[u8]) {
-        let ahead_bytes = self.undecoded.reserve_ahead(rest.len(), self.decoder.missing_bytes(rest));
-        let bytes = rest.len() + self.decoder.unfinished_bytes() + ahead_bytes;
+    fn count_unfinished(&mut self, decoder: &mut FrameDecoder, rest: &[u8]) {
+        let ahead_bytes = self.undecoded.reserve_ahead(rest.len(), decoder.missing_bytes(rest));
+        let bytes = rest.len() + decoder.unfinished_bytes() + ahead_bytes;
         self.is_within_frame = bytes > 0;
         let counted = if bytes > RECEIVE_BYTES_MIN { bytes } else { 0 };
         if let Err(error) = self.unfinished.resize(counted)
-            && let Some(stream) = self.decoder.pass_over(rest)
+            && let Some(stream) = decoder.pass_over(rest)
         {
             self.unfinished.set(0);
             self.is_hungry = false;
-            self.answer_in(self.decoder.version());
+            self.answer_in(decoder.version());
             self.encoder.error(&mut self.out, stream, &error);
         }
     }
