@@ -53,7 +53,8 @@ impl CommitLog {
     /// Leaves an open block in which a record of `bytes` fits, behind the schemas of `tables` that its segment lacked.
     /// Whether it opened that block.
     fn make_room(&self, state: &mut State, tables: &[TableRef], bytes: usize) -> Result<bool, LogError> {
-        let missing = self.missing_schemas(&state.active.schemas, tables)?;
+        let is_same = state.active.last_schema.as_slice() == tables;
+        let missing = if is_same { Schemas::new() } else { self.missing_schemas(&state.active.schemas, tables)? };
         let needed = bytes + missing.iter().map(|(_, schema)| schema_bytes(schema)).sum::<usize>();
         let opens = !state.open.as_ref().is_some_and(|open| open.fits(needed));
         if opens {
@@ -66,6 +67,9 @@ impl CommitLog {
             self.open_block(state, needed);
         }
         push_schemas(state, &missing);
+        if let ([table], false) = (tables, is_same) {
+            state.active.last_schema = Some(*table);
+        }
         Ok(opens)
     }
 

@@ -56,6 +56,8 @@ pub struct Active {
     pub next_bytes: usize,
     pub previous_end: LogPosition,
     pub schemas: HashSet<TableRef>,
+    /// The one of them that the last record used, where it used one: most records use the same.
+    pub last_schema: Option<TableRef>,
 }
 
 /// A block on its way to the disk.
@@ -167,6 +169,7 @@ impl Active {
             next_bytes,
             previous_end,
             schemas: HashSet::with_hasher(hasher()),
+            last_schema: None,
         }
     }
 

@@ -69,11 +69,11 @@ impl<'o> MutationBuilder<'o> {
     pub fn begin(out: &'o mut Vec<u8>, table: TableId, schema_version: u32, key: &[u8]) -> Self {
         assert!(!key.is_empty() && key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
         let start = out.len();
-        out.extend_from_slice(&[FORMAT_VERSION, 0]);
-        out.extend_from_slice(&table.0);
-        out.extend_from_slice(&schema_version.to_le_bytes());
-        out.extend_from_slice(&0i64.to_le_bytes());
-        debug_assert_eq!(out.len() - start, KEY_AT);
+        let mut header = [0; KEY_AT];
+        header[0] = FORMAT_VERSION;
+        header[TABLE_AT..SCHEMA_VERSION_AT].copy_from_slice(&table.0);
+        header[SCHEMA_VERSION_AT..TIMESTAMP_AT].copy_from_slice(&schema_version.to_le_bytes());
+        out.extend_from_slice(&header);
         vint::write_u64(out, key.len() as u64);
         out.extend_from_slice(key);
         MutationBuilder { out, start, in_row: false, uses_base: false }
@@ -144,6 +144,7 @@ impl<'o> MutationBuilder<'o> {
     }
 
     /// A value, for ever or until an expiry of (TTL, when), both in seconds.
+    #[inline]
     pub fn cell(
         &mut self,
         column: ColumnId,
@@ -211,10 +212,12 @@ impl<'o> MutationBuilder<'o> {
         self.mark_draft()
     }
 
+    #[inline]
     fn note(&mut self, stamp: Stamp) {
         self.uses_base |= matches!(stamp, Stamp::Base(_));
     }
 
+    #[inline]
     fn note_in_row(&mut self, stamp: Stamp) {
         assert!(self.in_row, "an entry of a row follows the row's beginning");
         self.note(stamp);

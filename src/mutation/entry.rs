@@ -190,6 +190,7 @@ pub fn write_complex_deletion(out: &mut Vec<u8>, column: ColumnId, stamp: Stamp,
 }
 
 /// A cell with a value; `expiry` is (TTL, when it expires), both in seconds.
+#[inline]
 pub fn write_cell(
     out: &mut Vec<u8>,
     column: ColumnId,
@@ -198,6 +199,12 @@ pub fn write_cell(
     expiry: Option<(u32, i64)>,
     value: &[u8],
 ) {
+    if matches!((path, stamp, expiry), (None, Stamp::Base(0), None)) && column.0 < 0x80 && value.len() < 0x80 {
+        // What `EntryReader::next_entry` reads at once.
+        out.extend_from_slice(&[tag::CELL, column.0 as u8, value.len() as u8]);
+        out.extend_from_slice(value);
+        return;
+    }
     let kind = if expiry.is_some() { tag::CELL_EXPIRING } else { tag::CELL };
     write_cell_head(out, kind, column, path, stamp);
     write_expiry(out, expiry);
@@ -265,11 +272,26 @@ impl<'a> EntryReader<'a> {
     /// The next entry, `None` at the end.
     #[inline]
     pub fn next_entry(&mut self) -> Result<Option<Entry<'a>>, EntryError> {
+        // Most entries are a simple cell under the base timestamp, its column and its length a byte each.
+        if let [tag::CELL, column @ 0..0x80, len_bytes @ 0..0x80, rest @ ..] = self.rest
+            && let Some((value, rest)) = rest.split_at_checked(usize::from(*len_bytes))
+        {
+            self.rest = rest;
+            let (column, timestamp) = (ColumnId(u16::from(*column)), self.base_timestamp());
+            let cell = Cell { column, path: None, timestamp, ttl_s: 0, local_deletion_s: NEVER_S, value };
+            return Ok(Some(Entry::Cell(cell)));
+        }
         let Some((&byte, rest)) = self.rest.split_first() else {
             return Ok(None);
         };
         self.rest = rest;
         self.entry(byte).map(Some)
+    }
+
+    /// What stands under the base timestamp has this one.
+    #[inline]
+    fn base_timestamp(&self) -> TimestampMicros {
+        self.base.max(NO_TIMESTAMP + 1)
     }
 
     fn entry(&mut self, byte: u8) -> Result<Entry<'a>, EntryError> {
@@ -362,7 +384,7 @@ impl<'a> EntryReader<'a> {
 
     fn stamp(&mut self, form: u8) -> Result<TimestampMicros, EntryError> {
         match form {
-            tag::STAMP_BASE => Ok(self.base.max(NO_TIMESTAMP + 1)),
+            tag::STAMP_BASE => Ok(self.base_timestamp()),
             tag::STAMP_DIFFERENCE => match self.signed()? {
                 0 => Err(EntryError::Integer),
                 difference => Ok(self.base.saturating_add(difference).max(NO_TIMESTAMP + 1)),

@@ -170,7 +170,7 @@ fn apply(
     if !is_plain || !net.router.is_here(table, key.token, parameters.consistency) {
         return None;
     }
-    let applied = net.router.shard().apply_at_once(mutation, parameters.timestamp)?;
+    let applied = net.router.shard().apply_at_once(mutation, key.token, parameters.timestamp)?;
     Some(applied.logged)
 }
 

@@ -274,7 +274,8 @@ impl StreamReader<'_> {
         if covered && !self.shard.config.planted.is(Plant::ReplayFlushed) {
             return Ok(());
         }
-        if !self.shard.owns(&store, view.token()) {
+        let token = view.token();
+        if !self.shard.owns(&store, token) {
             return Ok(());
         }
         if view.schema_version() > store.table().version {
@@ -284,7 +285,7 @@ impl StreamReader<'_> {
         if let Some(given) = view.server_timestamp() {
             self.shard.clock.observe(given);
         }
-        self.shard.apply_part(&Part { view, store: store.clone(), durable: true }, position);
+        self.shard.apply_part(&Part { view, token, store: store.clone(), durable: true }, position);
         self.recovered.applied += 1;
         dirty.push(store);
         Ok(())

@@ -13,7 +13,7 @@ use crate::io::TaskClass;
 use crate::io::sim::{DiskOp, Faults, Planned, Simulation};
 use crate::mutation::page::{PageItem, PageView};
 use crate::mutation::read::{Limits, Partitions, ReadCommand, Slice, TokenRange};
-use crate::mutation::{MutationBuilder, Stamp, set_server_timestamp};
+use crate::mutation::{MutationBuilder, MutationView, Stamp, set_server_timestamp};
 use crate::schema::{Column, ColumnKind, Columns, SchemaOp, Table, TableOptions, clustering};
 use crate::types::CqlType;
 
@@ -378,6 +378,11 @@ fn an_attempt_is_made_again_while_the_log_is_behind_and_only_then() {
     ran.expect("runs");
 }
 
+fn apply_at_once(shard: &Shard, mutation: &mut [u8]) -> Option<Applied> {
+    let token = MutationView::parse(mutation).expect("a mutation").token();
+    shard.apply_at_once(mutation, token, None)
+}
+
 /// Writes that are done at once are told acknowledged one after the other, none before the log has it.
 #[test]
 fn what_is_written_at_once_is_acknowledged_in_order() {
@@ -392,7 +397,7 @@ fn what_is_written_at_once_is_acknowledged_in_order() {
             for v in 0..200 {
                 let mut mutation = put(1, v, v);
                 let applied = loop {
-                    match shard.apply_at_once(&mut mutation, None) {
+                    match apply_at_once(&shard, &mut mutation) {
                         Some(applied) => break applied,
                         // The log has no room yet.
                         None => io.yield_now().await,
@@ -430,15 +435,12 @@ fn what_cannot_be_written_at_once_is_left() {
     let ran = sim.run_on_node(|io| async move {
         let config = ShardConfig { memtable_bytes_max: 1, ..config() };
         let shard = start_with(io, config, log(SyncMode::Batch), &schema()).await;
-        assert!(
-            shard.apply_at_once(&mut put_value(1, 1, &[7; 40_000]), None).is_none(),
-            "larger than a mutation may be"
-        );
+        assert!(apply_at_once(&shard, &mut put_value(1, 1, &[7; 40_000])).is_none(), "larger than a mutation may be");
         fill(&shard, 0..1).await;
-        assert!(shard.apply_at_once(&mut put(1, 1, 1), None).is_none(), "there is no room in memory");
+        assert!(apply_at_once(&shard, &mut put(1, 1, 1)).is_none(), "there is no room in memory");
         assert_eq!(all_rows(&shard, 10).await, expected(0..1));
         shard.close().await.expect("closed");
-        assert!(shard.apply_at_once(&mut put(1, 1, 1), None).is_none(), "the shard stops");
+        assert!(apply_at_once(&shard, &mut put(1, 1, 1)).is_none(), "the shard stops");
     });
     ran.expect("runs");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use crate::base::ids::{LogPosition, SegmentId, TimestampMicros};
+use crate::base::ids::{LogPosition, SegmentId, TimestampMicros, Token};
 use crate::commitlog::{CommitLog, LogError, RecordKind, SegmentPin, TableRef, Ticket, Wait};
 use crate::mutation::{MutationView, set_server_timestamp, set_timestamp};
 use crate::shard::tables::{TableStore, bump};
@@ -112,22 +112,28 @@ impl Shard {
         self.apply_at(write, timestamp)
     }
 
-    /// Logs and applies one mutation, where that needs no wait; `None` and nothing done where it does, or where it is
-    /// refused. It is no draft.
-    pub fn apply_at_once(&self, mutation: &mut [u8], timestamp: Option<TimestampMicros>) -> Option<Applied> {
+    /// Logs and applies one mutation of the partition with this token, just built and no draft, where that needs no wait;
+    /// `None` and nothing done where it does, or where it is refused.
+    pub fn apply_at_once(
+        &self,
+        mutation: &mut [u8],
+        token: Token,
+        timestamp: Option<TimestampMicros>,
+    ) -> Option<Applied> {
         if !self.admits_at_once(mutation.len()).ok()? {
             return None;
         }
         let at = timestamp.unwrap_or_else(|| self.clock.next(self.io.wall_us()));
         stamp(mutation, timestamp.is_some(), at);
-        self.apply_one(mutation, at).ok()
+        let part = self.part_of(MutationView::built(mutation).ok()?, token).ok()?;
+        self.apply_one(&part, at).ok()
     }
 
     /// The same with this timestamp: the write's, or one that the shard gave for it.
     pub(super) fn apply_at(&self, write: &mut Write, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
         write.mutations.iter_mut().for_each(|mutation| stamp(mutation, write.timestamp.is_some(), timestamp));
         if let [mutation] = write.mutations.as_slice() {
-            return self.apply_one(mutation, timestamp);
+            return self.apply_one(&self.part(mutation)?, timestamp);
         }
         let parts = write.mutations.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
         self.observe(&parts);
@@ -137,11 +143,10 @@ impl Shard {
     }
 
     /// The same of one mutation in which its timestamp stands.
-    fn apply_one(&self, mutation: &[u8], timestamp: TimestampMicros) -> Result<Applied, WriteError> {
-        let part = self.part(mutation)?;
-        let parts = std::slice::from_ref(&part);
+    fn apply_one(&self, part: &Part<'_>, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
+        let parts = std::slice::from_ref(part);
         self.observe(parts);
-        let ticket = self.log_mutation(&part)?;
+        let ticket = self.log_mutation(part)?;
         Ok(self.apply_logged(parts, ticket, timestamp))
     }
 
@@ -253,9 +258,13 @@ impl Shard {
 
     fn part<'m>(&self, bytes: &'m [u8]) -> Result<Part<'m>, WriteError> {
         let view = MutationView::parse(bytes).map_err(|error| WriteError::Malformed(error.to_string()))?;
+        self.part_of(view, view.token())
+    }
+
+    fn part_of<'m>(&self, view: MutationView<'m>, token: Token) -> Result<Part<'m>, WriteError> {
         let store = self.store(view.table()).ok_or(WriteError::UnknownTable(view.table()))?;
         let durable = self.is_durable(&store);
-        Ok(Part { view, store, durable })
+        Ok(Part { view, token, store, durable })
     }
 
     fn log_mutation(&self, part: &Part<'_>) -> Result<Option<Ticket>, WriteError> {
@@ -285,7 +294,7 @@ impl Shard {
     pub(super) fn apply_part(&self, part: &Part<'_>, position: LogPosition) {
         let mut memtable = part.store.active.borrow_mut();
         let before = memtable.bytes_allocated();
-        memtable.apply(&part.view, position);
+        memtable.apply_to(part.token, &part.view, position);
         self.memory.resize(before as u64, memtable.bytes_allocated() as u64);
         bump(&part.store.counts.writes);
     }
@@ -299,6 +308,7 @@ fn stamp(mutation: &mut [u8], is_given: bool, timestamp: TimestampMicros) {
 /// One mutation of a write, found to be right.
 pub(super) struct Part<'m> {
     pub view: MutationView<'m>,
+    pub token: Token,
     pub store: Rc<TableStore>,
     pub durable: bool,
 }
