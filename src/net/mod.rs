@@ -30,6 +30,7 @@ mod point;
 mod request;
 mod room;
 mod statements;
+mod texts;
 mod undecoded;
 mod unsent;
 mod written;
@@ -46,6 +47,7 @@ use crate::net::connection::Connection;
 use crate::net::events::Listeners;
 use crate::net::point::Scratch;
 use crate::net::statements::Statements;
+use crate::net::texts::Texts;
 use crate::plan::system_rows::LocalInfo;
 use crate::protocol::{CqlError, Event, SchemaChange};
 use crate::router::message::Request;
@@ -63,6 +65,7 @@ pub struct Net {
     io: Io,
     router: Rc<Router>,
     statements: Statements,
+    texts: Texts,
     listeners: Listeners,
     limits: Limits,
     /// This node as DESCRIBE CLUSTER shows it.
@@ -99,6 +102,7 @@ impl Net {
             io,
             router: router.clone(),
             statements: Statements::new(limits.prepared_statements_max),
+            texts: Texts::new(),
             listeners: Listeners::default(),
             limits,
             local,
@@ -205,6 +209,7 @@ impl Above for Serving {
 
     fn schema_changed(&self, schema: &Rc<Schema>, ops: &[SchemaOp]) {
         self.0.statements.schema_changed(schema, ops);
+        self.0.texts.forget();
     }
 
     fn schema_event(&self, change: &SchemaChange) {

@@ -59,7 +59,7 @@ impl Call {
 
     async fn query(&self, query: Query<'_>, warnings: &mut Vec<String>) -> Result<Outcome, CqlError> {
         let keyspace = self.keyspace_for(query.parameters.keyspace);
-        let statement = Statement::new(&self.net.router.schema(), query.text, keyspace.as_deref())?;
+        let statement = self.net.texts.statement(&self.net.router.schema(), query.text, keyspace.as_deref())?;
         let values = self.values_in_order(&statement, query.parameters.values, true)?;
         self.run_statement(statement, &values, &query.parameters, None, warnings).await
     }
@@ -187,7 +187,7 @@ impl Call {
         let mut statements = Vec::with_capacity(batch.len());
         for part in batch.statements() {
             let statement = match part.statement {
-                StatementRef::Text(text) => Statement::new(&schema, text, keyspace.as_deref())?,
+                StatementRef::Text(text) => self.net.texts.statement(&schema, text, keyspace.as_deref())?,
                 StatementRef::Prepared(id) => self.net.statements.get(id)?,
             };
             let values = statement.prepared.order_named(part.values);

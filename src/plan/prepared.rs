@@ -170,6 +170,11 @@ impl Prepared {
         matches!(self.statement, Kind::Batch(_))
     }
 
+    /// Whether it reads or writes rows: what else there is happens once, and changes what other statements mean.
+    pub fn reads_or_writes(&self) -> bool {
+        matches!(self.statement, Kind::Select(_) | Kind::Write(_) | Kind::Batch(_))
+    }
+
     /// Whether it changes the schema.
     pub fn is_ddl(&self) -> bool {
         matches!(self.statement, Kind::Ddl)
