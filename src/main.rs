@@ -10,6 +10,11 @@ use helenus::server::arguments::Arguments;
 use helenus::server::node::{self, NodeError};
 use tracing_subscriber::EnvFilter;
 
+/// Under the feature `count`, what each shard allocates stands in `/metrics`.
+#[cfg(feature = "count")]
+#[global_allocator]
+static ALLOCATOR: helenus::io::CountingAllocator = helenus::io::CountingAllocator;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));

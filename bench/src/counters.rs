@@ -1,6 +1,6 @@
 //! What a thread has used so far.
 
-use crate::alloc::allocations;
+use helenus::io::allocated;
 
 /// Counters of the calling thread at one moment, or what lies between two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Counters {
 impl Counters {
     pub fn now() -> Counters {
         Counters {
-            allocations: allocations(),
+            allocations: allocated().allocations,
             page_faults: page_faults(),
             cpu_ns: clock_ns(libc::CLOCK_THREAD_CPUTIME_ID),
         }

@@ -1,6 +1,5 @@
 //! Benchmarks of Helenus's parts, each against a floor measured in the same run.
 
-mod alloc;
 mod arguments;
 mod baseline;
 mod calibration;
@@ -15,8 +14,13 @@ mod peer;
 mod plot;
 mod report;
 mod ring;
+mod steady;
 mod w4;
 mod workloads;
+
+/// What is measured counts its allocations.
+#[global_allocator]
+static ALLOCATOR: helenus::io::CountingAllocator = helenus::io::CountingAllocator;
 
 const USAGE: &str = "\
 usage: bench design [--no-loopback] [--json FILE]
@@ -26,6 +30,7 @@ usage: bench design [--no-loopback] [--json FILE]
        bench w2 [--batches N] [--in-flight 1,64,...] [--cassandra] [--json FILE]
        bench w4 [--quick] [--json FILE]
        bench inprocess [KIND]... [--shards 1,2,...] [--to owner|any|one] [--quick] [--top N] [--profile FILE] [--json FILE]
+       bench steady [--shards N] [--seconds N] [--rows N] [--in-flight N] [--json FILE]
        bench ring [--rounds N] [--messages N]
        bench baseline [--rows N] [--seconds N] [--in-flight N]
        bench compare A.json B.json
@@ -44,6 +49,8 @@ usage: bench design [--no-loopback] [--json FILE]
               rows), collection (an element of a map), counter, row or
               add-to-10, add-to-1000, add-to-100000 (of W4); none: all but W4's. --quick leaves out valgrind and strace;
               --top shows the modules and the first N functions; --profile keeps callgrind's file, for callgrind_annotate
+  steady      allocations and minor page faults of each shard an operation, flushes included, and the system calls of its
+              threads, under load from helenus-stress (the helenus beside it must count: --features count)
   ring        echo of 128 B over loopback: Helenus's io against a raw io_uring
   baseline    start time, memory, W1, instructions and allocations: the figures of the README
               (runs the helenus and helenus-stress beside it: cargo build --release --workspace)
@@ -61,6 +68,7 @@ fn main() {
         Some(("ladder", rest)) => ladder::run(rest),
         Some(("micro", rest)) => micro::run(rest),
         Some(("ring", rest)) => ring::run(rest),
+        Some(("steady", rest)) => steady::run(rest),
         Some(("baseline", rest)) => baseline::run(rest),
         Some(("plot", rest)) => plot::run(rest),
         Some(("compare", rest)) => report::compare(rest),

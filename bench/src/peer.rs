@@ -58,6 +58,21 @@ impl Peer {
         }
     }
 
+    /// Where a Helenus answers its operator.
+    pub fn admin_port(&self) -> Result<u16, String> {
+        match self {
+            Peer::Helenus { server, .. } => Ok(server.admin_port),
+            Peer::Cassandra { .. } => Err("a Cassandra has no such endpoint".into()),
+        }
+    }
+
+    pub fn process_id(&self) -> u32 {
+        match self {
+            Peer::Helenus { server, .. } => server.process_id(),
+            Peer::Cassandra { pid, .. } => *pid,
+        }
+    }
+
     /// CPU used so far by all threads that it has or had.
     pub fn cpu(&self) -> Result<Duration, String> {
         match self {

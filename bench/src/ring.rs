@@ -8,7 +8,8 @@ mod raw;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::alloc::allocations;
+use helenus::io::allocated;
+
 use crate::arguments::Takes;
 use crate::counters::clock_ns;
 
@@ -44,7 +45,7 @@ impl Reading {
         Reading {
             messages,
             enters,
-            allocations: allocations(),
+            allocations: allocated().allocations,
             cpu_ns: clock_ns(libc::CLOCK_THREAD_CPUTIME_ID),
             wall_ns: clock_ns(libc::CLOCK_MONOTONIC),
         }

@@ -11,6 +11,7 @@
 //! and `Yield` with the same methods.
 
 mod buf;
+mod count;
 mod error;
 mod file;
 mod mesh;
@@ -26,6 +27,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use buf::{ALIGN_BYTES, AlignedBuf};
+pub use count::{Allocated, CountingAllocator, allocated};
 pub use error::IoError;
 pub use file::{DirEntry, File, OpenHow};
 pub use mesh::{Mesh, Outside};
@@ -92,6 +94,10 @@ pub struct IoStats {
     pub ring_enters: u64,
     /// Operations that completed.
     pub operations: u64,
+    /// What the shard's thread has allocated; nothing where the process does not count it.
+    pub allocated: Allocated,
+    /// Pages of memory that were not there when the shard's thread touched them, and came without a read.
+    pub minor_faults: u64,
 }
 
 /// One shard's handle to the outside.

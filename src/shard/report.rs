@@ -85,7 +85,8 @@ impl Shard {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let cache = self.cache.stats();
         let log = self.log().stats();
-        vec![
+        let io = self.io.stats();
+        let mut counters = vec![
             ("helenus_memtable_bytes", self.memory.used_bytes()),
             ("helenus_memtable_limit_bytes", self.memory.limit_bytes()),
             ("helenus_writes_waited_for_memory_total", self.memory.waited()),
@@ -103,7 +104,13 @@ impl Shard {
             ("helenus_skipped_records_total", self.counts.skipped_records.get()),
             ("helenus_disk_free_bytes", self.disk.free_bytes()),
             ("helenus_range_reads", self.scan_turns.taken() + self.scan_turns.waiting() as u64),
-            ("helenus_stalls_total", self.io.stalls()),
-        ]
+            ("helenus_stalls_total", io.stalls),
+            ("helenus_minor_faults_total", io.minor_faults),
+        ];
+        if cfg!(feature = "count") {
+            counters.push(("helenus_allocations_total", io.allocated.allocations));
+            counters.push(("helenus_allocated_bytes_total", io.allocated.bytes));
+        }
+        counters
     }
 }

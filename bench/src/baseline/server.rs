@@ -41,6 +41,10 @@ impl Server {
         }
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU used so far by all its threads, the kernel's work for them included.
     pub fn cpu(&self) -> Result<Duration, String> {
         process_cpu(self.child.id())

@@ -247,6 +247,16 @@ mod tests {
         }
     }
 
+    /// Of the whole thread, simulator and client included. What remains is of the log's segments, one every 16,000 writes.
+    #[test]
+    fn in_steady_state_nothing_is_allocated_for_a_request() {
+        for kind in [Kind::Read, Kind::Write, Kind::Batch] {
+            let shape = Shape { kind, shards: 1, to: To::Owner, floor: false, operations: 200 * WINDOW };
+            let (used, operations) = (run(&shape).unwrap(), shape.operations());
+            assert!(used.allocations <= operations / 1000, "{kind:?}: {} for {operations}", used.allocations);
+        }
+    }
+
     #[test]
     fn requests_go_to_their_owner_or_to_any() {
         for to in [To::Owner, To::Any] {

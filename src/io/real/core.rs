@@ -16,7 +16,7 @@ use super::task::{Tasks, Yield};
 use super::timers::{Sleep, Timers};
 use crate::base::ids::{ShardId, TimestampMicros};
 use crate::base::local::{Permit, Semaphore};
-use crate::io::{IoClass, IoStats, TaskClass};
+use crate::io::{IoClass, IoStats, TaskClass, allocated};
 
 /// All that one shard's half of `io` keeps.
 pub(super) struct Shard {
@@ -133,6 +133,8 @@ impl Core {
             stalls: self.0.stalls.get(),
             ring_enters: self.0.ring.borrow().enters(),
             operations: self.0.ops.borrow().completed(),
+            allocated: allocated(),
+            minor_faults: minor_faults(),
         }
     }
 
@@ -185,9 +187,24 @@ impl Core {
 
     /// Wakes those who wait for the doorbell.
     pub(super) fn answer_the_door(&self) {
-        let waiting = std::mem::take(&mut *self.0.at_the_door.borrow_mut());
-        waiting.into_iter().for_each(Waker::wake);
+        let mut woken = std::mem::take(&mut *self.0.at_the_door.borrow_mut());
+        woken.drain(..).for_each(Waker::wake);
+        let mut waiting = self.0.at_the_door.borrow_mut();
+        if waiting.is_empty() {
+            // Its memory serves those who wait next.
+            *waiting = woken;
+        }
     }
+}
+
+/// Of the calling thread.
+fn minor_faults() -> u64 {
+    // SAFETY: rusage is plain numbers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is whole for the length of the call.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    assert_eq!(result, 0, "a thread has its usage");
+    u64::try_from(usage.ru_minflt).expect("a count")
 }
 
 impl Drop for Shard {
