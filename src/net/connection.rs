@@ -286,6 +286,10 @@ impl Connection {
         }
         let mut progress = self.inbox.woken.replace(false);
         for _ in 0..FRAMES_A_TURN {
+            // Not polled where it is empty: it would keep the waker in a place for all threads.
+            if self.in_flight.is_empty() {
+                break;
+            }
             let Poll::Ready(Some(answer)) = Pin::new(&mut self.in_flight).poll_next(context) else { break };
             self.put_answer(answer);
             progress = true;

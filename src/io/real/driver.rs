@@ -56,9 +56,8 @@ pub(super) async fn drive(core: Core) -> Result<(), IoError> {
 
 /// Arms the read of this shard's eventfd.
 fn listen(core: &Core) {
-    let doorbells = core.shard().doorbells.clone();
-    let of = usize::from(core.shard_id().0);
-    core.submit_detached(Work::Listen { doorbells, of, count: Box::new(0) });
+    let eventfd = core.shard().doorbells[usize::from(core.shard_id().0)].raw_fd();
+    core.submit_detached(Work::Listen { eventfd, count: Box::new(0) });
 }
 
 fn pass(core: &Core, reaped: &mut Vec<(u64, i32)>) -> Result<(), IoError> {

@@ -3,16 +3,14 @@
 
 use std::ffi::CString;
 use std::future::Future;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 
 use super::core::Core;
-use super::doorbell::Doorbell;
 use super::fd::Fd;
 use crate::base::local::Permit;
 use crate::io::AlignedBuf;
@@ -98,10 +96,9 @@ pub(super) enum Work {
     HangUp {
         fd: Fd,
     },
-    /// The read of this shard's own eventfd, always armed.
+    /// The read of this shard's own eventfd, always armed. The shard keeps the descriptor for as long as it lives.
     Listen {
-        doorbells: Arc<[Doorbell]>,
-        of: usize,
+        eventfd: RawFd,
         count: Box<u64>,
     },
 }
@@ -141,9 +138,9 @@ impl Work {
                     .build()
             }
             Work::HangUp { fd } => opcode::PollAdd::new(fd.target(), HANG_UP).build(),
-            Work::Listen { doorbells, of, count } => {
+            Work::Listen { eventfd, count } => {
                 let into: *mut u64 = &mut **count;
-                opcode::Read::new(types::Fd(doorbells[*of].raw_fd()), into.cast(), 8).build()
+                opcode::Read::new(types::Fd(*eventfd), into.cast(), 8).build()
             }
             named => named.name_entry(),
         }

@@ -1,13 +1,12 @@
 //! Tasks, and the exact count of those that can run. glommio does not tell whether anything is runnable, and the
 //! driver may block in the ring only when nothing is: so every task of a shard runs behind a waker that counts.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use glommio::{Latency, Shares, TaskQueueHandle};
 
@@ -17,39 +16,93 @@ use crate::io::TaskClass;
 /// queue running until glommio's preempt timer (100 ms) fires.
 const POLLS_PER_PASS: u32 = 64;
 
-/// Waits to be woken.
-const IDLE: u8 = 0;
-/// Woken and not polled since: counted as runnable.
-const SCHEDULED: u8 = 1;
-/// Finished or dropped: wakes mean nothing any more.
-const DONE: u8 = 2;
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// To be woken.
+    Idle,
+    /// Woken and not polled since: counted as runnable.
+    Scheduled,
+    /// Finished or dropped: wakes mean nothing any more.
+    Done,
+}
+
+thread_local! {
+    /// Its address tells this thread from all others that live.
+    static HERE: u8 = const { 0 };
+}
+
+fn here() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
 
 /// The waker of one task. It stands before glommio's own, which it calls only for the first wake since the last poll.
-/// Wakers never leave their shard (nothing above `io` has threads), so a wake always finds the shard awake.
+/// Counts are plain: wakers never leave their shard (nothing above `io` has threads), and one that does ends the process
+/// before it touches anything.
 struct TaskWaker {
-    state: AtomicU8,
-    runnable: Arc<AtomicUsize>,
-    inner: OnceLock<Waker>,
+    thread: usize,
+    state: Cell<State>,
+    runnable: Rc<Cell<usize>>,
+    inner: OnceCell<Waker>,
 }
 
 impl TaskWaker {
-    /// Leaves SCHEDULED for `next`, and takes the task out of the count.
-    fn leave_scheduled(&self, next: u8) {
-        if self.state.swap(next, Ordering::Relaxed) == SCHEDULED {
-            self.runnable.fetch_sub(1, Ordering::Relaxed);
+    const VTABLE: RawWakerVTable =
+        RawWakerVTable::new(Self::clone_raw, Self::wake_raw, Self::wake_by_ref_raw, Self::drop_raw);
+
+    fn waker(self: &Rc<Self>) -> Waker {
+        let data = Rc::into_raw(self.clone());
+        // SAFETY: the functions of the vtable take a pointer that `Rc::into_raw` gave, each waker holding one count of
+        // it; `wake` and `drop` give that back, `clone` takes another. A waker may be sent to any thread: there each
+        // function stops the process before it reads anything but `thread`, which never changes. See `of`.
+        unsafe { Waker::from_raw(RawWaker::new(data.cast(), &Self::VTABLE)) }
+    }
+
+    /// The waker that `data` was made of, its count not touched.
+    ///
+    /// # Safety
+    /// `data` is that of a waker from `waker` that has not been dropped.
+    unsafe fn of(data: *const ()) -> ManuallyDrop<Rc<TaskWaker>> {
+        // SAFETY: `data` came from `Rc::into_raw`, and a count of it is held, so it is alive; `ManuallyDrop` leaves that
+        // count to the caller. Making an `Rc` of it reads and writes nothing.
+        let waker = ManuallyDrop::new(unsafe { Rc::from_raw(data.cast::<TaskWaker>()) });
+        assert!(waker.thread == here(), "a waker left its shard");
+        waker
+    }
+
+    unsafe fn clone_raw(data: *const ()) -> RawWaker {
+        // SAFETY: passed on from the vtable's caller.
+        let waker = unsafe { Self::of(data) };
+        RawWaker::new(Rc::into_raw(Rc::clone(&waker)).cast(), &Self::VTABLE)
+    }
+
+    unsafe fn wake_raw(data: *const ()) {
+        // SAFETY: passed on from the vtable's caller, who gives the waker up.
+        ManuallyDrop::into_inner(unsafe { Self::of(data) }).wake();
+    }
+
+    unsafe fn wake_by_ref_raw(data: *const ()) {
+        // SAFETY: passed on from the vtable's caller.
+        unsafe { Self::of(data) }.wake();
+    }
+
+    unsafe fn drop_raw(data: *const ()) {
+        // SAFETY: passed on from the vtable's caller, who gives the waker up.
+        drop(ManuallyDrop::into_inner(unsafe { Self::of(data) }));
+    }
+
+    fn wake(&self) {
+        if self.state.get() == State::Idle {
+            self.state.set(State::Scheduled);
+            self.runnable.set(self.runnable.get() + 1);
+            self.inner.get().expect("a task is idle only after its first poll").wake_by_ref();
         }
     }
-}
 
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.compare_exchange(IDLE, SCHEDULED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.runnable.fetch_add(1, Ordering::Relaxed);
-            self.inner.get().expect("a task is idle only after its first poll").wake_by_ref();
+    /// Leaves `Scheduled` for `next`, and takes the task out of the count.
+    fn leave_scheduled(&self, next: State) {
+        if self.state.replace(next) == State::Scheduled {
+            self.runnable.set(self.runnable.get() - 1);
         }
     }
 }
@@ -58,7 +111,7 @@ impl Wake for TaskWaker {
 struct TaskCell {
     future: RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>,
     waker: Waker,
-    shared: Arc<TaskWaker>,
+    shared: Rc<TaskWaker>,
     number: usize,
 }
 
@@ -74,14 +127,14 @@ impl Future for Tracked {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Tracked { cell, tasks } = self.get_mut();
         cell.shared.inner.get_or_init(|| context.waker().clone());
-        cell.shared.leave_scheduled(IDLE);
+        cell.shared.leave_scheduled(State::Idle);
         let mut held = cell.future.borrow_mut();
         let polled = match held.as_mut() {
             Some(future) => future.as_mut().poll(&mut Context::from_waker(&cell.waker)),
             None => Poll::Ready(()),
         };
         if polled.is_ready() {
-            cell.shared.leave_scheduled(DONE);
+            cell.shared.leave_scheduled(State::Done);
             let finished = held.take();
             drop(held);
             drop(finished);
@@ -94,7 +147,7 @@ impl Future for Tracked {
 
 /// The tasks of one shard.
 pub(super) struct Tasks {
-    runnable: Arc<AtomicUsize>,
+    runnable: Rc<Cell<usize>>,
     queues: [TaskQueueHandle; TaskClass::ALL.len()],
     /// Every unfinished task by number.
     cells: RefCell<Vec<Option<Rc<TaskCell>>>>,
@@ -113,7 +166,7 @@ impl Tasks {
             glommio::executor().create_task_queue(Shares::Static(class.shares()), Latency::NotImportant, &name)
         };
         Rc::new(Tasks {
-            runnable: Arc::default(),
+            runnable: Rc::default(),
             queues: TaskClass::ALL.map(queue),
             cells: RefCell::default(),
             free: RefCell::default(),
@@ -128,22 +181,19 @@ impl Tasks {
         if self.closed.get() {
             return;
         }
-        let shared = Arc::new(TaskWaker {
-            state: AtomicU8::new(SCHEDULED),
+        let shared = Rc::new(TaskWaker {
+            thread: here(),
+            state: Cell::new(State::Scheduled),
             runnable: self.runnable.clone(),
-            inner: OnceLock::new(),
+            inner: OnceCell::new(),
         });
-        self.runnable.fetch_add(1, Ordering::Relaxed);
+        self.runnable.set(self.runnable.get() + 1);
         let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
             self.cells.borrow_mut().push(None);
             self.cells.borrow().len() - 1
         });
-        let cell = Rc::new(TaskCell {
-            future: RefCell::new(Some(Box::pin(future))),
-            waker: Waker::from(shared.clone()),
-            shared,
-            number,
-        });
+        let cell =
+            Rc::new(TaskCell { future: RefCell::new(Some(Box::pin(future))), waker: shared.waker(), shared, number });
         self.cells.borrow_mut()[number] = Some(cell.clone());
         let queue = self.queues[class as usize];
         glommio::spawn_local_into(Tracked { cell, tasks: self.clone() }, queue)
@@ -153,7 +203,7 @@ impl Tasks {
 
     /// How many tasks could run now.
     pub(super) fn runnable(&self) -> usize {
-        self.runnable.load(Ordering::Relaxed)
+        self.runnable.get()
     }
 
     /// Waits until some task had a turn. Only where one is runnable.
@@ -184,7 +234,7 @@ impl Tasks {
                 None => return,
             };
             if let Some(cell) = cell {
-                cell.shared.leave_scheduled(DONE);
+                cell.shared.leave_scheduled(State::Done);
                 let future = cell.future.borrow_mut().take();
                 drop(future);
             }
@@ -242,5 +292,51 @@ impl Future for Yield {
         }
         self.yielded = true;
         end_queue_turn(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle(runnable: &Rc<Cell<usize>>) -> Rc<TaskWaker> {
+        let (state, inner) = (Cell::new(State::Idle), OnceCell::from(Waker::noop().clone()));
+        Rc::new(TaskWaker { thread: here(), state, runnable: runnable.clone(), inner })
+    }
+
+    #[test]
+    fn a_task_counts_once_however_often_and_by_whichever_waker_it_is_woken() {
+        let runnable = Rc::default();
+        let task = idle(&runnable);
+        let (first, second) = (task.waker(), task.waker());
+        let third = first.clone();
+        assert_eq!(Rc::strong_count(&task), 4);
+        assert!(first.will_wake(&third));
+        first.wake();
+        second.wake_by_ref();
+        assert_eq!((runnable.get(), Rc::strong_count(&task)), (1, 3));
+        task.leave_scheduled(State::Idle);
+        assert_eq!(runnable.get(), 0);
+        drop(second);
+        third.wake();
+        assert_eq!((runnable.get(), Rc::strong_count(&task)), (1, 1));
+        task.leave_scheduled(State::Done);
+        task.waker().wake();
+        assert_eq!((runnable.get(), Rc::strong_count(&task)), (0, 1));
+    }
+
+    #[test]
+    fn a_waker_on_another_thread_is_refused_untouched() {
+        let task = idle(&Rc::default());
+        let waker = task.waker();
+        let elsewhere = std::thread::spawn(move || {
+            let refused = std::panic::catch_unwind(|| waker.wake_by_ref());
+            (refused.is_err(), waker)
+        });
+        let (is_refused, waker) = elsewhere.join().expect("caught");
+        assert!(is_refused);
+        assert_eq!(task.state.get(), State::Idle);
+        drop(waker);
+        assert_eq!(Rc::strong_count(&task), 1);
     }
 }
