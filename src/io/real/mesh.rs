@@ -217,6 +217,7 @@ mod tests {
     use crate::io::{Io, Mesh, TaskClass, start_real};
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     /// Every shard sends `count` numbers to every shard, itself too, and checks what it gets from each.
@@ -258,6 +259,52 @@ mod tests {
     #[test]
     fn no_wake_is_lost_when_shards_park_between_messages() {
         on_shards(2, |io: Io, mesh: Mesh<u64>| async move { exchange(&io, &mesh, 3_000, 3).await });
+    }
+
+    #[test]
+    fn a_hot_destination_slows_those_who_send_to_it_and_nobody_else() {
+        const COUNT: u64 = 2_000;
+        // Taken by the hot shard; the cold one takes all.
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        on_shards(3, |io: Io, mesh: Mesh<u64>| async move {
+            let (hot, cold) = (ShardId(1), ShardId(2));
+            let mut got = Vec::new();
+            let mut expected = if io.shard_id() == ShardId(0) { 0 } else { COUNT };
+            if expected == 0 {
+                // In the ring, and in the batch that was taken last.
+                let room = (config(3).mesh_capacity + super::BATCH_PER_SENDER) as u64;
+                let sent = Rc::new(Cell::new(0u64));
+                for sender in 0..8 {
+                    let (mesh, sent) = (mesh.clone(), sent.clone());
+                    io.spawn(TaskClass::Foreground, async move {
+                        for n in 0..COUNT / 8 {
+                            mesh.send(hot, n * 8 + sender).await;
+                            sent.set(sent.get() + 1);
+                            let waiting = sent.get() - TAKEN.load(Ordering::Acquire);
+                            assert!(waiting <= room, "{waiting} messages under way, where there is room for {room}");
+                        }
+                    });
+                }
+                for n in 0..COUNT {
+                    mesh.send(cold, n).await;
+                }
+                assert!(sent.get() < COUNT, "the hot shard, which takes its time, is far behind");
+                while sent.get() < COUNT {
+                    io.sleep(Duration::from_millis(1)).await;
+                }
+            }
+            while expected > 0 {
+                if io.shard_id() == hot {
+                    io.sleep(Duration::from_millis(20)).await;
+                }
+                mesh.recv(&mut got).await;
+                expected -= got.len() as u64;
+                if io.shard_id() == hot {
+                    TAKEN.fetch_add(got.len() as u64, Ordering::Release);
+                }
+                got.clear();
+            }
+        });
     }
 
     #[test]

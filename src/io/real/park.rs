@@ -125,6 +125,44 @@ mod loom_tests {
         });
     }
 
+    /// Two messages through a ring, each rung for, to a shard that may take the first before it goes to sleep.
+    #[test]
+    fn what_is_put_into_a_ring_is_taken_with_at_most_one_wake() {
+        loom::model(|| {
+            let park = Arc::new(Park::new());
+            let (producer, consumer) = super::super::spsc::ring(2);
+            let ringing = {
+                let park = park.clone();
+                loom::thread::spawn(move || {
+                    let mut wakes = 0;
+                    for message in 0..2 {
+                        producer.push(message).unwrap();
+                        wakes += u32::from(park.ring());
+                    }
+                    (producer, wakes)
+                })
+            };
+            let mut next = 0;
+            let mut take = || {
+                if park.take() {
+                    consumer.take(2, |message| {
+                        assert_eq!(message, next);
+                        next += 1;
+                    });
+                }
+                next
+            };
+            let before = take();
+            let asleep = park.try_sleep();
+            let (_producer, wakes) = ringing.join().unwrap();
+            if asleep && before < 2 {
+                assert_eq!(wakes, 1, "asleep, and not all was taken: exactly one wake");
+            }
+            park.awake();
+            assert_eq!(take(), 2, "awake, it finds all");
+        });
+    }
+
     #[test]
     fn no_wake_of_one_ringer_is_lost() {
         check(1, None);

@@ -1,5 +1,5 @@
 //! The atomics and cells of `park` and `spsc`: the standard library's, or loom's where the interleavings are checked
-//! (`RUSTFLAGS="--cfg helenus_loom" cargo test --lib io::real::`).
+//! (`.ci/run loom`).
 
 #[cfg(not(helenus_loom))]
 pub(super) use std::sync::{
