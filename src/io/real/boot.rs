@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glommio::{ExecutorJoinHandle, GlommioError, Latency, LocalExecutorBuilder, Placement, Shares};
 
@@ -14,6 +14,7 @@ use super::doorbell::Doorbell;
 use super::driver;
 use super::mesh::{Ends, Mesh, Outside, ends};
 use super::ring::Ring;
+use super::watch::{Heartbeat, Stall, Watchdog, Watched};
 use crate::base::ids::ShardId;
 use crate::io::{Io, IoError, IoHalf, TaskClass, mesh};
 
@@ -56,6 +57,7 @@ pub fn allowed_cores() -> Vec<usize> {
 /// The running shards.
 pub struct Running<M> {
     outside: Outside<M>,
+    watchdog: Watchdog,
     shards: Vec<ExecutorJoinHandle<Result<(), IoError>>>,
 }
 
@@ -71,6 +73,7 @@ impl<M: Send + 'static> Running<M> {
             let ended = shard.join().map_err(|error| glommio_failed("run shard", &error)).and_then(|ended| ended);
             first_failure = first_failure.and(ended);
         }
+        drop(self.watchdog);
         first_failure
     }
 }
@@ -80,6 +83,7 @@ struct Start<M> {
     id: ShardId,
     started: Instant,
     doorbells: Arc<[Doorbell]>,
+    heartbeats: Arc<[Heartbeat]>,
     ends: Ends<M>,
     mesh_capacity: usize,
     outside: Outside<M>,
@@ -96,11 +100,27 @@ where
     Fut: Future<Output = ()> + 'static,
     M: Send + 'static,
 {
+    start_watched(config, Duration::from_nanos(driver::STALL_NS), Stall::log, entry)
+}
+
+/// The same, where a turn that takes longer than `limit` is reported.
+fn start_watched<M, F, Fut>(
+    config: RealConfig,
+    limit: Duration,
+    report: impl Fn(&Stall) + Send + 'static,
+    entry: F,
+) -> Result<Running<M>, IoError>
+where
+    F: Fn(Io, mesh::Mesh<M>) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = ()> + 'static,
+    M: Send + 'static,
+{
     assert!(config.shards > 0, "at least one shard");
     let cores = config.pinned_cores();
     let started = Instant::now();
     let doorbells = (0..config.shards).map(|_| Doorbell::new()).collect::<Result<Arc<[_]>, _>>();
     let doorbells = doorbells.map_err(|error| IoError::from_std("eventfd", None, &error))?;
+    let heartbeats: Arc<[Heartbeat]> = (0..config.shards).map(|_| Heartbeat::new()).collect();
     let outside = Outside::new(doorbells.clone());
     let (stands, standing) = channel();
     let mut shards = Vec::new();
@@ -112,6 +132,7 @@ where
             id: ShardId(id),
             started,
             doorbells: doorbells.clone(),
+            heartbeats: heartbeats.clone(),
             ends,
             mesh_capacity: config.mesh_capacity.max(1).next_power_of_two(),
             outside: outside.clone(),
@@ -133,7 +154,8 @@ where
         let Ok(standing) = standing.recv() else { break };
         standing?;
     }
-    let running = Running { outside, shards };
+    let watchdog = Watchdog::start(heartbeats, started, limit, report);
+    let running = Running { outside, watchdog, shards };
     if gos.iter().any(|go| go.send(()).is_err()) {
         drop(gos);
         running.join()?;
@@ -157,7 +179,8 @@ where
             return Err(error);
         }
     };
-    let core = Core::new(start.id, start.started, start.doorbells, ring);
+    let _watched = Watched::new(&start.heartbeats, usize::from(start.id.0));
+    let core = Core::new(start.id, start.started, start.doorbells, start.heartbeats, ring);
     let _ = start.stands.send(Ok(())); // nobody listens where another shard failed first
     if start.go.recv().is_err() {
         return Ok(());
@@ -335,6 +358,46 @@ mod tests {
             assert_ne!(io.random_u64(), io.random_u64());
             assert!(io.stats().ring_enters > 0);
         });
+    }
+
+    #[inline(never)]
+    fn spins(length: Duration) {
+        let (started, mut number) = (Instant::now(), 1u64);
+        while started.elapsed() < length {
+            let mut left = 100_000;
+            while left > 0 {
+                number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(left);
+                left -= 1;
+            }
+        }
+        std::hint::black_box(number);
+    }
+
+    #[test]
+    fn the_stack_of_a_long_turn_is_reported_while_it_lasts_and_not_too_often() {
+        let (tell, told) = channel();
+        let report = move |stall: &Stall| {
+            stall.log();
+            tell.send((stall.shard, stall.so_far, stall.stack.clone())).unwrap();
+        };
+        let entry = |io: Io, _: mesh::Mesh<()>| async move {
+            for _ in 0..30 {
+                io.yield_now().await;
+                if io.shard_id() == ShardId(1) {
+                    spins(Duration::from_millis(50));
+                }
+            }
+        };
+        let started = Instant::now();
+        start_watched(config(2), Duration::from_millis(10), report, entry).unwrap().join().unwrap();
+        let seconds = started.elapsed().as_secs() as usize;
+        let stalls: Vec<_> = told.iter().filter(|(shard, ..)| *shard == 1).collect();
+        assert!((1..=seconds + 1).contains(&stalls.len()), "one a second, in {seconds} s: {stalls:?}");
+        assert!(stalls.iter().all(|(_, so_far, _)| *so_far > Duration::from_millis(10)), "{stalls:?}");
+        let spinning = format!("{}::spins", module_path!());
+        let named = |stack: &String| stack.contains(&spinning) && stack.contains("boot.rs");
+        assert!(stalls.iter().any(|(_, _, stack)| named(stack)), "{stalls:?}");
+        assert!(stalls.iter().all(|(_, _, stack)| !stack.contains("Tracked")), "{stalls:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::random::RandomPool;
 use super::ring::Ring;
 use super::task::{Tasks, Yield};
 use super::timers::{Sleep, Timers};
+use super::watch::Heartbeat;
 use crate::base::ids::{ShardId, TimestampMicros};
 use crate::base::local::{Permit, Semaphore};
 use crate::io::{IoClass, IoStats, TaskClass, allocated};
@@ -33,6 +34,8 @@ pub(super) struct Shard {
     /// Tasks that wait for this shard's doorbell.
     at_the_door: RefCell<Vec<Waker>>,
     pub(super) helper: RefCell<Option<Helper>>,
+    /// Every shard's heartbeat, this one's too.
+    heartbeats: Arc<[Heartbeat]>,
     budgets: [Rc<Semaphore>; IoClass::ALL.len()],
     random: RefCell<RandomPool>,
     pub(super) stalls: Cell<u64>,
@@ -53,7 +56,13 @@ impl From<Rc<Shard>> for Core {
 impl Core {
     /// Makes the shard's state, its ring included; must run inside its executor.
     /// All shards get the same `started`, so that a time of one means the same to another.
-    pub(super) fn new(id: ShardId, started: Instant, doorbells: Arc<[Doorbell]>, ring: Ring) -> Self {
+    pub(super) fn new(
+        id: ShardId,
+        started: Instant,
+        doorbells: Arc<[Doorbell]>,
+        heartbeats: Arc<[Heartbeat]>,
+        ring: Ring,
+    ) -> Self {
         doorbells[usize::from(id.0)].publish_ring(ring.raw_fd());
         Core(Rc::new(Shard {
             id,
@@ -66,6 +75,7 @@ impl Core {
             to_ring: RefCell::default(),
             at_the_door: RefCell::default(),
             helper: RefCell::default(),
+            heartbeats,
             budgets: IoClass::ALL.map(|class| Semaphore::new(class.in_flight_max())),
             random: RefCell::default(),
             stalls: Cell::new(0),
@@ -76,6 +86,10 @@ impl Core {
 
     pub(super) fn shard(&self) -> &Shard {
         &self.0
+    }
+
+    pub(super) fn heartbeat(&self) -> &Heartbeat {
+        &self.0.heartbeats[usize::from(self.0.id.0)]
     }
 
     pub(super) fn downgrade(&self) -> Weak<Shard> {

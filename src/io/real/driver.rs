@@ -10,7 +10,7 @@ use super::ring::Wait;
 use crate::io::IoError;
 
 /// A turn of tasks between two passes that takes longer counts as a stall. Unoptimised code is given more.
-const STALL_NS: u64 = if cfg!(debug_assertions) { 100_000_000 } else { 10_000_000 };
+pub(super) const STALL_NS: u64 = if cfg!(debug_assertions) { 100_000_000 } else { 10_000_000 };
 /// At most one warning in this time, whatever stalls.
 const STALL_WARNING_INTERVAL_NS: u64 = 10_000_000_000;
 
@@ -47,7 +47,9 @@ pub(super) async fn drive(core: Core) -> Result<(), IoError> {
         pass(&core, &mut reaped)?;
         if core.shard().tasks.runnable() > 0 {
             let from_ns = core.now_ns();
+            core.heartbeat().turn_begins(from_ns);
             core.shard().tasks.until_another_ran().await;
+            core.heartbeat().turn_ends();
             stalls.turn_took(&core, from_ns, core.now_ns());
         }
     }

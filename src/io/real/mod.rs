@@ -15,6 +15,7 @@
 //! | `mesh`, `spsc` | messages between shards |
 //! | `doorbell`, `park` | wakes between shards, none lost |
 //! | `helper`, `cpus` | blocking work, on a thread beside the shard |
+//! | `watch` | the thread that logs the stack of a shard whose turn is too long |
 //! | `probe`, `signal`, `lock`, `random` | small things of the system |
 //!
 //! Invariants. Nothing waits on glommio's own reactor: while a shard blocks in its ring, that sleeps. The driver blocks
@@ -45,6 +46,7 @@ mod task;
 #[cfg(test)]
 mod testing;
 mod timers;
+mod watch;
 
 pub use boot::{RealConfig, Running, allowed_cores, start_real};
 pub use core::Core;
