@@ -4,47 +4,70 @@
 //! a collection covers is taken out; a partition's deletion that covers everything empties it at once, and one that does
 //! not is left to the reader, as ranges are.
 //!
-//! The cells of a new row mostly come in order: they are gathered and made a tree at once.
+//! The cells of a new row mostly come in order, and so do the rows of a new partition: they are gathered and made a tree
+//! at once.
+
+use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
 use crate::base::ids::{ColumnId, TimestampMicros};
 use crate::memtable::arena::{Arena, Ref};
+use crate::memtable::record::cell::Met;
 use crate::memtable::record::range::Range;
 use crate::memtable::record::{Content, Place, cell, partition, row};
 use crate::memtable::{ranges, tree};
-use crate::mutation::cell::{Cell, DeletionTime, Liveness};
+use crate::mutation::cell::{Cell, DeletionTime, Liveness, NEVER_S};
 use crate::mutation::entry::Entry;
 use crate::schema::ClusteringOrder;
 
-/// Applies entries to the partition at `at`. How many rows are new.
+/// What entries were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// How many rows are new.
+    pub rows_new: u64,
+    /// The least and the greatest timestamp of all entries, whether they are kept or not; greatest < least where none has
+    /// one.
+    pub timestamp_min: TimestampMicros,
+    pub timestamp_max: TimestampMicros,
+}
+
+/// Applies entries to the partition at `at`, as its mutation of this number, if they are one.
 pub fn apply<'m>(
     arena: &mut Arena,
     order: &ClusteringOrder,
     at: Ref,
+    number: Option<u64>,
     entries: impl Iterator<Item = Entry<'m>>,
-) -> usize {
+) -> Applied {
     let settled_bytes = arena.live_bytes();
+    let head = partition::read(arena, at);
+    let (partition_deletion, content) = (head.deletion(), head.content());
     let mut target = Target {
-        max_timestamp: arena.i64(at, partition::MAX_TIMESTAMP),
-        partition_deletion: partition::deletion(arena, at),
+        partition_deletion,
+        content,
         arena,
         order,
         partition: at,
         row: Ref::NULL,
+        cells: Ref::NULL,
+        next_cell: 0,
         covering: DeletionTime::LIVE,
-        run: Run { elements: [[0; 4]; tree::CAPACITY], len: 0, last_column: None, is_open: false },
+        new_rows: Run::new(content.rows.is_null()),
+        new_cells: Run::new(false),
+        last_column: None,
         settled_bytes,
-        rows_new: 0,
+        applied: Applied { rows_new: 0, timestamp_min: TimestampMicros::MAX, timestamp_max: TimestampMicros::MIN },
     };
     for entry in entries {
         target.entry(entry);
     }
-    target.close_run();
+    target.close_cells();
+    target.close_rows();
     target.settle();
-    let greatest = target.max_timestamp;
-    target.arena.set(at, partition::MAX_TIMESTAMP, &greatest.to_le_bytes());
-    target.rows_new
+    target.content.last_mutation = number.unwrap_or(target.content.last_mutation);
+    partition::set_content(target.arena, at, &target.content);
+    target.applied
 }
 
 struct Target<'t> {
@@ -52,37 +75,74 @@ struct Target<'t> {
     order: &'t ClusteringOrder,
     partition: Ref,
     partition_deletion: DeletionTime,
-    /// The greatest timestamp of what the partition holds, its own deletion aside.
-    max_timestamp: TimestampMicros,
+    /// What the partition's record is to say in the end.
+    content: partition::Content,
     /// The row that entries go to.
     row: Ref,
+    /// The root of its cells.
+    cells: Ref,
+    /// Before this one, its cells are of columns before those to come, if columns come in order.
+    next_cell: usize,
     /// The stronger of the row's deletion and the partition's.
     covering: DeletionTime,
     /// The arena's live bytes up to which the partition's count of its content goes.
     settled_bytes: usize,
-    rows_new: usize,
-    run: Run,
+    applied: Applied,
+    /// The rows of a new partition so far, while they come in order.
+    new_rows: Run,
+    /// The cells of a new row so far, while they come in the order of their columns.
+    new_cells: Run,
+    /// The column of the last of these.
+    last_column: Option<ColumnId>,
 }
 
-/// The cells of a new row so far, while they come in the order of their columns.
+/// Elements in order that will be a tree.
 struct Run {
     elements: [[u8; 4]; tree::CAPACITY],
     len: usize,
-    last_column: Option<ColumnId>,
-    /// Whether the row has no cells but these.
+    /// Whether the tree has no elements but these.
     is_open: bool,
 }
 
 impl Run {
-    fn takes(&self, cell: &Cell<'_>) -> bool {
-        self.is_open && self.len < tree::CAPACITY && cell.path.is_none() && Some(cell.column) > self.last_column
+    #[inline]
+    fn new(is_open: bool) -> Self {
+        Run { elements: [[0; 4]; tree::CAPACITY], len: 0, is_open }
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.is_open && self.len < tree::CAPACITY
+    }
+
+    #[inline]
+    fn last(&self) -> Option<Ref> {
+        self.elements[..self.len].last().map(|element| Ref::from_bytes(*element))
+    }
+
+    #[inline]
+    fn push(&mut self, element: Ref) {
+        self.elements[self.len] = element.to_bytes();
+        self.len += 1;
+    }
+
+    /// The root of the tree, where there is any element; the run is over.
+    #[inline]
+    fn close(&mut self, arena: &mut Arena) -> Option<Ref> {
+        self.is_open = false;
+        let len = std::mem::take(&mut self.len);
+        (len > 0).then(|| tree::from_sorted(arena, &self.elements[..len]))
     }
 }
 
 impl Target<'_> {
+    #[inline]
     fn entry(&mut self, entry: Entry<'_>) {
         match entry {
-            Entry::Cell(cell) => self.cell(cell),
+            Entry::Cell(cell) => {
+                self.see(cell.timestamp);
+                self.cell(&cell);
+            }
             Entry::Row { clustering } => {
                 let (at, is_new) = self.find_or_create_row(clustering);
                 self.begin(at, is_new);
@@ -91,107 +151,191 @@ impl Target<'_> {
                 let (at, is_new) = self.find_or_create_static_row();
                 self.begin(at, is_new);
             }
-            Entry::Liveness(liveness) => self.liveness(liveness),
-            Entry::RowDeletion(deletion) => self.row_deletion(deletion),
-            Entry::ComplexDeletion(column, deletion) => self.complex_deletion(column, deletion),
-            Entry::RangeTombstone { start, end, deletion } => self.range(&Range { start, end, deletion }),
-            Entry::PartitionDeletion(deletion) => self.partition_deletion(deletion),
+            Entry::Liveness(liveness) => {
+                self.see(liveness.timestamp);
+                self.liveness(liveness);
+            }
+            Entry::RowDeletion(deletion) => {
+                self.see(deletion.timestamp);
+                self.row_deletion(deletion);
+            }
+            Entry::ComplexDeletion(column, deletion) => {
+                self.see(deletion.timestamp);
+                self.complex_deletion(column, deletion);
+            }
+            Entry::RangeTombstone { start, end, deletion } => {
+                self.see(deletion.timestamp);
+                self.range(&Range { start, end, deletion });
+            }
+            Entry::PartitionDeletion(deletion) => {
+                self.see(deletion.timestamp);
+                self.partition_deletion(deletion);
+            }
             Entry::Partition { .. } => unreachable!("a checked mutation has no partition entry"),
         }
     }
 
-    /// Brings the partition's count of its content up to date. How many bytes it is now.
-    fn settle(&mut self) -> usize {
+    /// Notes that an entry has this timestamp.
+    #[inline]
+    fn see(&mut self, timestamp: TimestampMicros) {
+        self.applied.timestamp_min = self.applied.timestamp_min.min(timestamp);
+        self.applied.timestamp_max = self.applied.timestamp_max.max(timestamp);
+    }
+
+    /// Notes that the partition holds something of this timestamp.
+    #[inline]
+    fn note(&mut self, timestamp: TimestampMicros) {
+        self.content.max_timestamp = self.content.max_timestamp.max(timestamp);
+    }
+
+    /// Brings the partition's count of its content up to date.
+    fn settle(&mut self) {
         let live = self.arena.live_bytes();
-        let counted = u64::from_le_bytes(*self.arena.array(self.partition, partition::CONTENT_BYTES)) as usize;
-        let content = counted + live - self.settled_bytes;
-        self.arena.set(self.partition, partition::CONTENT_BYTES, &(content as u64).to_le_bytes());
+        self.content.bytes = self.content.bytes + live as u64 - self.settled_bytes as u64;
         self.settled_bytes = live;
-        content
     }
 
     fn begin(&mut self, at: Ref, is_new: bool) {
-        self.close_run();
+        self.close_cells();
         self.row = at;
-        self.run.is_open = is_new;
-        self.covering =
-            if is_new { self.partition_deletion } else { row::deletion(self.arena, at).max(self.partition_deletion) };
+        self.next_cell = 0;
+        if is_new {
+            (self.cells, self.covering) = (Ref::NULL, self.partition_deletion);
+            (self.new_cells.is_open, self.last_column) = (true, None);
+        } else {
+            let head = row::head(self.arena, at);
+            (self.cells, self.covering) = (head.cells(), head.deletion().max(self.partition_deletion));
+        }
     }
 
     /// Makes the gathered cells the row's.
-    fn close_run(&mut self) {
-        if self.run.len > 0 {
-            let root = tree::from_sorted(self.arena, &self.run.elements[..self.run.len]);
-            self.arena.set(self.row, row::CELLS, &root.to_bytes());
+    #[inline]
+    fn close_cells(&mut self) {
+        if let Some(root) = self.new_cells.close(self.arena) {
+            self.set_cells(root);
         }
-        (self.run.len, self.run.last_column, self.run.is_open) = (0, None, false);
+    }
+
+    /// Makes the gathered rows the partition's.
+    #[inline]
+    fn close_rows(&mut self) {
+        if let Some(root) = self.new_rows.close(self.arena) {
+            self.content.rows = root;
+        }
+    }
+
+    fn set_cells(&mut self, root: Ref) {
+        if root != self.cells {
+            self.cells = root;
+            row::set_cells(self.arena, self.row, root);
+        }
     }
 
     /// The row's place and whether it is new.
+    #[inline]
     fn find_or_create_row(&mut self, clustering: &[u8]) -> (Ref, bool) {
-        let mut root = self.arena.get_ref(self.partition, partition::ROWS);
+        if self.new_rows.has_room() {
+            let compare = |last| self.order.compare_rows(row::clustering(self.arena, last), clustering);
+            match self.new_rows.last().map(|last| (last, compare(last))) {
+                Some((last, Ordering::Equal)) => return (last, false),
+                Some((_, Ordering::Greater)) => {}
+                Some((_, Ordering::Less)) | None => {
+                    let element = row::create(self.arena, clustering);
+                    self.new_rows.push(element);
+                    self.applied.rows_new += 1;
+                    return (element, true);
+                }
+            }
+        }
+        self.other_row(clustering)
+    }
+
+    fn other_row(&mut self, clustering: &[u8]) -> (Ref, bool) {
+        self.close_rows();
         let (arena, order) = (&*self.arena, self.order);
         let compare = |element| order.compare_rows(row::clustering(arena, element), clustering);
-        let (path, found) = tree::locate(arena, root, compare);
-        if found && let Some(element) = path.element(arena) {
+        let (path, found) = tree::locate(arena, self.content.rows, compare);
+        if let Some(element) = found {
             return (element, false);
         }
         let element = row::create(self.arena, clustering);
-        path.insert(self.arena, &mut root, element);
-        self.arena.set(self.partition, partition::ROWS, &root.to_bytes());
-        self.rows_new += 1;
+        path.insert(self.arena, &mut self.content.rows, element);
+        self.applied.rows_new += 1;
         (element, true)
     }
 
     fn find_or_create_static_row(&mut self) -> (Ref, bool) {
-        let existing = self.arena.get_ref(self.partition, partition::STATIC_ROW);
-        if !existing.is_null() {
-            return (existing, false);
+        if !self.content.static_row.is_null() {
+            return (self.content.static_row, false);
         }
-        let element = row::create(self.arena, &[]);
-        self.arena.set(self.partition, partition::STATIC_ROW, &element.to_bytes());
-        (element, true)
-    }
-
-    /// Notes that the partition holds something of this timestamp.
-    fn note(&mut self, timestamp: TimestampMicros) {
-        self.max_timestamp = self.max_timestamp.max(timestamp);
+        self.content.static_row = row::create(self.arena, &[]);
+        (self.content.static_row, true)
     }
 
     fn liveness(&mut self, liveness: Liveness) {
-        let before = row::liveness(self.arena, self.row);
+        let before = row::head(self.arena, self.row).liveness();
         if !self.covering.deletes(liveness.timestamp) && before.max(liveness) != before {
             self.note(liveness.timestamp);
             row::set_liveness(self.arena, self.row, liveness);
         }
     }
 
-    fn cell(&mut self, cell: Cell<'_>) {
+    #[inline]
+    fn cell(&mut self, cell: &Cell<'_>) {
         if self.covering.deletes(cell.timestamp) {
             return;
         }
-        if self.run.takes(&cell) {
+        let is_plain = cell.path.is_none() && cell.local_deletion_s == NEVER_S;
+        let is_next = cell.path.is_none() && Some(cell.column) > self.last_column;
+        if is_next && self.new_cells.has_room() {
             self.note(cell.timestamp);
-            let element = cell::create(self.arena, &Content::Cell(cell));
-            self.run.elements[self.run.len] = element.to_bytes();
-            (self.run.len, self.run.last_column) = (self.run.len + 1, Some(cell.column));
+            let element = if is_plain {
+                cell::create_plain(self.arena, cell)
+            } else {
+                cell::create(self.arena, &Content::Cell(*cell))
+            };
+            self.new_cells.push(element);
+            self.last_column = Some(cell.column);
+        } else if !(is_plain && self.meets_next(cell)) {
+            self.other_cell(cell);
+        }
+    }
+
+    /// Lets a plain cell meet the row's, from the next one on, as when a statement sets again what it has set. Whether it
+    /// has met its like.
+    #[inline]
+    fn meets_next(&mut self, cell: &Cell<'_>) -> bool {
+        while let Some(&element) = tree::run(self.arena, self.cells).and_then(|run| run.get(self.next_cell)) {
+            match cell::meet_plain(self.arena, Ref::from_bytes(element), cell) {
+                Met::Won => self.note(cell.timestamp),
+                Met::Lost => {}
+                Met::Later => {
+                    self.next_cell += 1;
+                    continue;
+                }
+                Met::Other => return false,
+            }
+            self.next_cell += 1;
+            return true;
+        }
+        false
+    }
+
+    fn other_cell(&mut self, cell: &Cell<'_>) {
+        self.close_cells();
+        if cell.path.is_some() && complex_deletion(self.arena, self.cells, cell.column).deletes(cell.timestamp) {
             return;
         }
-        self.close_run();
-        let root = self.arena.get_ref(self.row, row::CELLS);
-        if cell.path.is_some() && complex_deletion(self.arena, root, cell.column).deletes(cell.timestamp) {
-            return;
-        }
-        self.put(&Content::Cell(cell), cell.timestamp);
+        self.put(&Content::Cell(*cell), cell.timestamp);
     }
 
     /// Adds a cell or a collection's deletion, or lets it win over what stands in its place.
     fn put(&mut self, content: &Content<'_>, timestamp: TimestampMicros) {
         let place = cell::place(content);
-        let mut root = self.arena.get_ref(self.row, row::CELLS);
+        let mut root = self.cells;
         let arena = &*self.arena;
         let (path, found) = tree::locate(arena, root, |element| cell::compare(arena, element, &place));
-        match path.element(arena).filter(|_| found) {
+        match found {
             Some(element) => {
                 if !wins(content, &cell::read(arena, element)) {
                     return;
@@ -206,21 +350,21 @@ impl Target<'_> {
             None => {
                 let element = cell::create(self.arena, content);
                 path.insert(self.arena, &mut root, element);
-                self.arena.set(self.row, row::CELLS, &root.to_bytes());
+                self.set_cells(root);
             }
         }
         self.note(timestamp);
     }
 
     fn row_deletion(&mut self, deletion: DeletionTime) {
-        self.close_run();
+        self.close_cells();
         if self.covering.max(deletion) == self.covering {
             return;
         }
         self.note(deletion.timestamp);
         row::set_deletion(self.arena, self.row, deletion);
         self.covering = deletion;
-        if deletion.deletes(row::liveness(self.arena, self.row).timestamp) {
+        if deletion.deletes(row::head(self.arena, self.row).liveness().timestamp) {
             row::set_liveness(self.arena, self.row, Liveness::NONE);
         }
         let covered = self.covered(None, deletion);
@@ -228,12 +372,11 @@ impl Target<'_> {
     }
 
     fn complex_deletion(&mut self, column: ColumnId, deletion: DeletionTime) {
-        self.close_run();
+        self.close_cells();
         if self.covering.max(deletion) == self.covering {
             return;
         }
-        let root = self.arena.get_ref(self.row, row::CELLS);
-        let before = complex_deletion(self.arena, root, column);
+        let before = complex_deletion(self.arena, self.cells, column);
         if before.max(deletion) == before {
             return;
         }
@@ -244,8 +387,7 @@ impl Target<'_> {
 
     /// What `deletion` covers among the cells of the row, or of one collection of it.
     fn covered(&self, column: Option<ColumnId>, deletion: DeletionTime) -> SmallVec<[Ref; 8]> {
-        let arena = &*self.arena;
-        let root = arena.get_ref(self.row, row::CELLS);
+        let (arena, root) = (&*self.arena, self.cells);
         let first = Place { column: column.unwrap_or(ColumnId(0)), is_cell: column.is_some(), path: None };
         let mut path = tree::seek(arena, root, |element| cell::compare(arena, element, &first).is_lt());
         let mut covered = SmallVec::new();
@@ -266,18 +408,18 @@ impl Target<'_> {
     }
 
     fn take_out(&mut self, elements: &[Ref]) {
-        let mut root = self.arena.get_ref(self.row, row::CELLS);
+        let mut root = self.cells;
         for &element in elements {
             let arena = &*self.arena;
             let content = cell::read(arena, element);
             let place = cell::place(&content);
             let (path, found) = tree::locate(arena, root, |other| cell::compare(arena, other, &place));
-            debug_assert!(found);
+            debug_assert_eq!(found, Some(element));
             let size = cell::size(arena, element);
             path.remove(self.arena, &mut root);
             self.arena.note_dead(size);
         }
-        self.arena.set(self.row, row::CELLS, &root.to_bytes());
+        self.set_cells(root);
     }
 
     fn range(&mut self, range: &Range<'_>) {
@@ -285,34 +427,33 @@ impl Target<'_> {
             return;
         }
         self.note(range.deletion.timestamp);
-        let mut root = self.arena.get_ref(self.partition, partition::RANGES);
-        ranges::insert(self.arena, self.order, &mut root, range);
-        self.arena.set(self.partition, partition::RANGES, &root.to_bytes());
+        ranges::insert(self.arena, self.order, &mut self.content.ranges, range);
     }
 
     fn partition_deletion(&mut self, deletion: DeletionTime) {
         if self.partition_deletion.max(deletion) == self.partition_deletion {
             return;
         }
-        self.close_run();
+        self.close_cells();
         self.partition_deletion = deletion;
         partition::set_deletion(self.arena, self.partition, deletion);
         // At its own timestamp it may meet a deletion within the partition that is stronger by its local time.
-        if deletion.timestamp > self.max_timestamp {
-            let content = self.settle();
-            self.arena.note_dead(content);
+        if deletion.timestamp > self.content.max_timestamp {
             self.settle();
-            for root in [partition::ROWS, partition::STATIC_ROW, partition::RANGES] {
-                self.arena.set(self.partition, root, &Ref::NULL.to_bytes());
-            }
+            self.arena.note_dead(self.content.bytes as usize);
+            self.settle();
+            self.new_rows = Run::new(true);
+            let emptied = partition::Content::NONE;
+            let content = &mut self.content;
+            (content.rows, content.static_row, content.ranges) = (emptied.rows, emptied.static_row, emptied.ranges);
         }
     }
 }
 
 fn complex_deletion(arena: &Arena, root: Ref, column: ColumnId) -> DeletionTime {
     let place = Place { column, is_cell: false, path: None };
-    let (path, found) = tree::locate(arena, root, |element| cell::compare(arena, element, &place));
-    match path.element(arena).filter(|_| found).map(|element| cell::read(arena, element)) {
+    let found = tree::find(arena, root, |element| cell::compare(arena, element, &place));
+    match found.map(|element| cell::read(arena, element)) {
         Some(Content::ComplexDeletion(_, deletion)) => deletion,
         _ => DeletionTime::LIVE,
     }

@@ -13,6 +13,8 @@ use std::rc::Rc;
 
 use bumpalo::Bump;
 
+use crate::memtable::partitions::KeptSlices;
+
 const GRANULE_BYTES: usize = 8;
 const SLOT_BYTES: usize = 64 << 10;
 const SLOT_GRANULES: usize = SLOT_BYTES / GRANULE_BYTES;
@@ -22,6 +24,12 @@ const FIRST_SLAB_SLOTS: usize = 1;
 const SLAB_SLOTS: usize = 16;
 /// What is larger than this has a slab of its own.
 const SHARED_BYTES_MAX: usize = 256 << 10;
+/// A line of the processor's cache.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
+/// What a partition of one small row takes.
+#[cfg(target_arch = "x86_64")]
+const PREFETCHED_LINES: usize = 6;
 /// How many free slabs of each size a pool keeps; the rest goes back to the system.
 const POOL_SLABS_MAX: usize = 256;
 
@@ -89,15 +97,21 @@ impl Slab {
         Slab { bump, base, slack_bytes, slots }
     }
 
-    /// The offset of `bytes` new bytes (a multiple of the granule); `None` where they do not fit. Offset 0 is never given.
-    fn alloc(&self, bytes: usize) -> Option<usize> {
+    /// Where `bytes` new bytes (a multiple of the granule) are; `None` where they do not fit. Never at offset 0.
+    #[inline]
+    fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
         let room = self.bump.chunk_capacity() - self.slack_bytes - GRANULE_BYTES;
         if bytes > room {
             return None;
         }
         let layout = Layout::from_size_align(bytes, GRANULE_BYTES).ok()?;
-        let place = self.bump.try_alloc_layout(layout).ok()?;
-        Some(place.addr().get() - self.base.addr().get())
+        self.bump.try_alloc_layout(layout).ok()
+    }
+
+    /// How far behind the base such a place is.
+    #[inline]
+    fn offset(&self, place: NonNull<u8>) -> usize {
+        place.addr().get() - self.base.addr().get()
     }
 }
 
@@ -107,11 +121,12 @@ impl fmt::Debug for Slab {
     }
 }
 
-/// One shard's free slabs, shared by its memtables.
+/// One shard's free slabs, shared by its memtables, and what else one memtable leaves to the next.
 #[derive(Debug, Default)]
 pub struct SlabPool {
     first: RefCell<Vec<Slab>>,
     later: RefCell<Vec<Slab>>,
+    slices: KeptSlices,
     /// Memtables made so far.
     memtables: Cell<u64>,
 }
@@ -134,6 +149,11 @@ impl SlabPool {
     pub(super) fn next_memtable(&self) -> u64 {
         self.memtables.set(self.memtables.get() + 1);
         self.memtables.get()
+    }
+
+    /// Slices of partitions that no memtable uses.
+    pub(super) fn slices(&self) -> &KeptSlices {
+        &self.slices
     }
 
     /// Bytes in free slabs.
@@ -217,20 +237,23 @@ impl Arena {
         debug_assert!(self.dead_bytes <= self.used_bytes);
     }
 
-    /// A place for `len` bytes, whose content is arbitrary.
-    pub fn alloc(&mut self, len: usize) -> Ref {
+    /// A place for `len` bytes, whose content is arbitrary, and those bytes.
+    #[inline]
+    pub fn alloc(&mut self, len: usize) -> (Ref, &mut [u8]) {
         let bytes = footprint(len.max(1));
         self.used_bytes += bytes;
-        if let Some((slab, first_slot)) = self.current
-            && let Some(offset) = self.slabs[slab].alloc(bytes)
-        {
-            return place(first_slot, offset);
-        }
-        self.alloc_in_new_slab(bytes)
+        let shared = self.current.and_then(|(slab, first_slot)| {
+            let slab = self.slabs.get(slab)?;
+            slab.alloc(bytes).map(|start| (start, place(first_slot, slab.offset(start))))
+        });
+        let (start, at) = shared.unwrap_or_else(|| self.alloc_in_new_slab(bytes));
+        // SAFETY: `start` is where the bump allocator of a slab that this arena owns has just given at least `len` bytes; all
+        // of a slab's bytes are initialised, and the exclusive borrow of the arena makes this the only reference to them.
+        (at, unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 
     #[cold]
-    fn alloc_in_new_slab(&mut self, bytes: usize) -> Ref {
+    fn alloc_in_new_slab(&mut self, bytes: usize) -> (NonNull<u8>, Ref) {
         let shared = bytes <= SHARED_BYTES_MAX;
         let needed = (bytes + GRANULE_BYTES).div_ceil(SLOT_BYTES);
         let slots = match (shared, self.current) {
@@ -246,71 +269,71 @@ impl Arena {
             let base = unsafe { slab.base.add(offset) };
             self.slots.push(Slot { base, len: slots * SLOT_BYTES - offset });
         }
-        let offset = slab.alloc(bytes).expect("a slab is made for what it is to hold");
+        let start = slab.alloc(bytes).expect("a slab is made for what it is to hold");
+        let at = place(first_slot, slab.offset(start));
         self.slabs.push(slab);
         if shared {
             self.current = Some((self.slabs.len() - 1, first_slot));
         }
-        place(first_slot, offset)
+        (start, at)
     }
 
-    /// `len` bytes at `offset` from `at`.
-    ///
-    /// # Panics
-    /// Where they are not within the slab of `at`.
+    /// All bytes from `at` to the end of its slab. A record begins them: whoever reads it takes it off their front.
     #[inline]
-    pub fn bytes(&self, at: Ref, offset: usize, len: usize) -> &[u8] {
-        let start = self.check(at, offset, len);
-        // SAFETY: `check` has shown that `len` bytes from `start` lie within a slab that this arena owns; all of a slab's
-        // bytes are initialised, and they are written only through `bytes_mut`, which borrows the arena exclusively.
+    pub fn tail(&self, at: Ref) -> &[u8] {
+        let (start, len) = self.start_of(at);
+        // SAFETY: `start_of` gives `len` bytes within a slab that this arena owns; all of a slab's bytes are initialised, and
+        // they are written only through exclusive borrows of the arena.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }
 
-    /// `len` bytes at `offset` from `at`, to write to.
-    ///
-    /// # Panics
-    /// Where they are not within the slab of `at`.
+    /// The same to write to.
     #[inline]
-    pub fn bytes_mut(&mut self, at: Ref, offset: usize, len: usize) -> &mut [u8] {
-        let start = self.check(at, offset, len);
-        // SAFETY: as in `bytes`; the exclusive borrow of the arena, which alone owns its slabs, makes this the only
+    pub fn tail_mut(&mut self, at: Ref) -> &mut [u8] {
+        let (start, len) = self.start_of(at);
+        // SAFETY: as in `tail`; the exclusive borrow of the arena, which alone owns its slabs, makes this the only
         // reference to any of their bytes.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
+    /// Where the bytes of `at` are, and how many there are to the end of its slab.
     #[inline]
-    fn check(&self, at: Ref, offset: usize, len: usize) -> NonNull<u8> {
+    fn start_of(&self, at: Ref) -> (NonNull<u8>, usize) {
         let granule = at.0 as usize;
-        let slot = &self.slots[granule / SLOT_GRANULES];
-        let start = granule % SLOT_GRANULES * GRANULE_BYTES + offset;
-        assert!(start <= slot.len && len <= slot.len - start, "{len} bytes at {offset} from {at:?}");
-        // SAFETY: `start` is at most `slot.len`, the bytes from the slot's base to its slab's end.
-        unsafe { slot.base.add(start) }
+        let slot = self.slots[granule / SLOT_GRANULES];
+        let start = granule % SLOT_GRANULES * GRANULE_BYTES;
+        // SAFETY: `start` is less than `SLOT_BYTES`, and every slot has at least so many bytes from its base to its slab's
+        // end, which is `slot.len`.
+        (unsafe { slot.base.add(start) }, slot.len - start)
     }
 
+    /// Has the processor fetch a record that is soon to be read, and what was made just after it, which lies below.
     #[inline]
-    pub fn array<const N: usize>(&self, at: Ref, offset: usize) -> &[u8; N] {
-        self.bytes(at, offset, N).try_into().expect("N bytes")
+    pub fn prefetch(&self, at: Ref) {
+        let (start, _) = self.start_of(at);
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..PREFETCHED_LINES {
+            let line = start.as_ptr().wrapping_sub(line * LINE_BYTES).cast_const().cast();
+            // SAFETY: a prefetch reads nothing that can be seen, and an address that is nowhere does it no harm.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = start;
     }
 
+    /// A record's head of fixed size, and all that follows it in the slab.
+    ///
+    /// # Panics
+    /// Where it does not fit into the slab.
     #[inline]
-    pub fn i64(&self, at: Ref, offset: usize) -> i64 {
-        i64::from_le_bytes(*self.array(at, offset))
+    pub fn record<const N: usize>(&self, at: Ref) -> (&[u8; N], &[u8]) {
+        self.tail(at).split_first_chunk().expect("a record's head is within its slab")
     }
 
+    /// The same to write to.
     #[inline]
-    pub fn u32(&self, at: Ref, offset: usize) -> u32 {
-        u32::from_le_bytes(*self.array(at, offset))
-    }
-
-    #[inline]
-    pub fn get_ref(&self, at: Ref, offset: usize) -> Ref {
-        Ref::from_bytes(*self.array(at, offset))
-    }
-
-    #[inline]
-    pub fn set(&mut self, at: Ref, offset: usize, bytes: &[u8]) {
-        self.bytes_mut(at, offset, bytes.len()).copy_from_slice(bytes);
+    pub fn record_mut<const N: usize>(&mut self, at: Ref) -> (&mut [u8; N], &mut [u8]) {
+        self.tail_mut(at).split_first_chunk_mut().expect("a record's head is within its slab")
     }
 }
 
@@ -323,6 +346,7 @@ impl Drop for Arena {
     }
 }
 
+#[inline]
 fn place(first_slot: usize, offset: usize) -> Ref {
     let granule = first_slot * SLOT_GRANULES + offset / GRANULE_BYTES;
     Ref(u32::try_from(granule).expect("a memtable is flushed long before 32 GiB"))
@@ -370,7 +394,7 @@ mod tests {
         let mut arena = Arena::new(SlabPool::new());
         let granules = SLOT_GRANULES - 1;
         for _ in 0..granules {
-            assert!(!arena.alloc(1).is_null());
+            assert!(!arena.alloc(1).0.is_null());
         }
         assert_eq!(arena.slabs.len(), 1);
         arena.alloc(1);
@@ -380,23 +404,51 @@ mod tests {
     #[test]
     fn something_large_has_its_own_slab_and_the_shared_one_goes_on() {
         let mut arena = Arena::new(SlabPool::new());
-        let small = arena.alloc(8);
-        let large = arena.alloc(3 << 20);
-        arena.bytes_mut(large, 0, 3 << 20).fill(7);
-        let next = arena.alloc(8);
-        arena.set(small, 0, &[1; 8]);
-        arena.set(next, 0, &[2; 8]);
+        let small = arena.alloc(8).0;
+        let (large, bytes) = arena.alloc(3 << 20);
+        bytes.fill(7);
+        let next = arena.alloc(8).0;
+        *arena.record_mut(small).0 = [1; 8];
+        *arena.record_mut(next).0 = [2; 8];
         assert_eq!(arena.slabs.len(), 2);
-        assert!(arena.bytes(large, 0, 3 << 20).iter().all(|byte| *byte == 7));
-        assert_eq!((arena.u32(small, 4), arena.u32(next, 4)), (0x0101_0101, 0x0202_0202));
+        assert!(arena.tail(large)[..3 << 20].iter().all(|byte| *byte == 7));
+        assert_eq!((arena.record(small).0, arena.record(next).0), (&[1; 8], &[2; 8]));
     }
 
     #[test]
-    #[should_panic(expected = "bytes at")]
+    #[should_panic(expected = "within its slab")]
     fn beyond_the_slab_is_a_panic() {
         let mut arena = Arena::new(SlabPool::new());
-        let at = arena.alloc(8);
-        arena.bytes(at, 0, SLOT_BYTES + 1);
+        let (at, _) = arena.alloc(8);
+        arena.record::<{ SLOT_BYTES + 1 }>(at);
+    }
+
+    /// Whatever a place says, what it gives is within its slab, to its end.
+    #[test]
+    fn a_wrong_place_stays_within_its_slab() {
+        let mut arena = Arena::new(SlabPool::new());
+        for bytes in [8, SLOT_BYTES, 3 * SLOT_BYTES] {
+            arena.alloc(bytes);
+        }
+        let slots = FIRST_SLAB_SLOTS + SLAB_SLOTS;
+        for granule in (0..slots * SLOT_GRANULES).step_by(SLOT_GRANULES / 4) {
+            let at = Ref(granule as u32);
+            let tail = arena.tail(at).as_ptr_range();
+            let within = |slab: &Slab| {
+                let start = slab.base.as_ptr().cast_const();
+                start <= tail.start && tail.end == start.wrapping_add(slab.slots * SLOT_BYTES)
+            };
+            assert!(arena.slabs.iter().any(within), "{at:?}");
+            assert!(!tail.is_empty());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "out of bounds")]
+    fn a_place_of_no_slab_is_a_panic() {
+        let mut arena = Arena::new(SlabPool::new());
+        arena.alloc(8);
+        arena.tail(Ref((FIRST_SLAB_SLOTS * SLOT_GRANULES) as u32));
     }
 
     #[test]
@@ -415,12 +467,12 @@ mod tests {
         #[test]
         fn allocations_are_apart(lens in prop::collection::vec(1usize..40_000, 1..60)) {
             let mut arena = Arena::new(SlabPool::new());
-            let made: Vec<(Ref, usize)> = lens.iter().map(|&len| (arena.alloc(len), len)).collect();
+            let made: Vec<(Ref, usize)> = lens.iter().map(|&len| (arena.alloc(len).0, len)).collect();
             for (at, &(place, len)) in made.iter().enumerate() {
-                arena.bytes_mut(place, 0, len).fill(at as u8);
+                arena.tail_mut(place)[..len].fill(at as u8);
             }
             for (at, &(place, len)) in made.iter().enumerate() {
-                prop_assert!(arena.bytes(place, 0, len).iter().all(|byte| *byte == at as u8));
+                prop_assert!(arena.tail(place)[..len].iter().all(|byte| *byte == at as u8));
             }
             prop_assert!(arena.used_bytes() <= arena.allocated_bytes());
         }

@@ -14,16 +14,33 @@ use crate::schema::{ClusteringOrder, Position};
 /// One partition, as it is while the memtable is borrowed.
 #[derive(Debug)]
 pub struct MemtableCursor<'a> {
-    arena: &'a Arena,
-    order: &'a ClusteringOrder,
-    partition: Ref,
+    partition: Partition<'a>,
     /// Those not yet begun, ascending.
     slices: &'a [Slice],
+    walk: Option<Walk<'a>>,
+}
+
+/// What is walked, and which way.
+#[derive(Clone, Copy, Debug)]
+struct Partition<'a> {
+    arena: &'a Arena,
+    order: &'a ClusteringOrder,
+    head: partition::Head<'a>,
     reversed: bool,
-    walk: Option<SliceWalk<'a>>,
 }
 
 /// Where the walk of one slice stands.
+#[derive(Debug)]
+enum Walk<'a> {
+    /// Forward, in a partition without deleted ranges.
+    Rows {
+        rows: tree::Elements<'a>,
+        last: Position<'a>,
+    },
+    Slice(SliceWalk<'a>),
+}
+
+/// Where the walk of one slice stands, in either direction and with what is deleted in it.
 #[derive(Debug)]
 struct SliceWalk<'a> {
     /// Where it ends in the direction of the walk.
@@ -40,33 +57,35 @@ impl<'a> MemtableCursor<'a> {
     pub(super) fn new(
         arena: &'a Arena,
         order: &'a ClusteringOrder,
-        partition: Ref,
+        at: Ref,
         slices: &'a [Slice],
         reversed: bool,
     ) -> Self {
-        MemtableCursor { arena, order, partition, slices, reversed, walk: None }
-    }
-
-    /// In the direction of the walk.
-    fn compare(&self, a: Position<'_>, b: Position<'_>) -> Ordering {
-        let order = self.order.compare(a, b);
-        if self.reversed { order.reverse() } else { order }
+        let partition = Partition { arena, order, head: partition::read(arena, at), reversed };
+        MemtableCursor { partition, slices, walk: None }
     }
 
     /// Begins the next slice, if there is one.
-    fn begin_slice(&mut self) -> Option<SliceWalk<'a>> {
+    fn begin_slice(&mut self) -> Option<Walk<'a>> {
         let slices = self.slices;
-        let slice = if self.reversed {
-            let (slice, rest) = slices.split_last()?;
-            self.slices = rest;
-            slice
-        } else {
-            let (slice, rest) = slices.split_first()?;
-            self.slices = rest;
-            slice
-        };
+        let (slice, rest) = if self.partition.reversed { slices.split_last()? } else { slices.split_first()? };
+        self.slices = rest;
+        Some(self.partition.begin(slice))
+    }
+}
+
+impl<'a> Partition<'a> {
+    fn begin(&self, slice: &'a Slice) -> Walk<'a> {
         let (first, last) = if self.reversed { (&slice.end, &slice.start) } else { (&slice.start, &slice.end) };
         let (first, last) = (first.borrow(), last.borrow());
+        if !self.reversed && self.head.ranges().is_null() {
+            let rows = if first == Position::START {
+                tree::elements(self.arena, self.head.rows())
+            } else {
+                tree::elements_from(self.arena, self.first_row(first))
+            };
+            return Walk::Rows { rows, last };
+        }
         let mut walk = SliceWalk {
             last,
             rows: self.first_row(first),
@@ -75,12 +94,32 @@ impl<'a> MemtableCursor<'a> {
             close: None,
         };
         self.prepare_range(&mut walk, first);
-        Some(walk)
+        Walk::Slice(walk)
+    }
+
+    /// The slice's next row or change.
+    fn next(&self, walk: &mut Walk<'a>) -> Option<Fragment<'a>> {
+        match walk {
+            Walk::Rows { rows, last } => {
+                let element = rows.next()?;
+                if *last != Position::END {
+                    let position = Position::row(row::clustering(self.arena, element));
+                    self.order.compare(position, *last).is_le().then_some(())?;
+                }
+                Some(Fragment::Row(row::read(self.arena, element)))
+            }
+            Walk::Slice(walk) => self.next_in_slice(walk),
+        }
+    }
+
+    /// In the direction of the walk.
+    fn compare(&self, a: Position<'_>, b: Position<'_>) -> Ordering {
+        let order = self.order.compare(a, b);
+        if self.reversed { order.reverse() } else { order }
     }
 
     fn first_row(&self, first: Position<'_>) -> tree::Path {
-        let (arena, order) = (self.arena, self.order);
-        let root = arena.get_ref(self.partition, partition::ROWS);
+        let (arena, order, root) = (self.arena, self.order, self.head.rows());
         let against = |element| order.compare(Position::row(row::clustering(arena, element)), first);
         if self.reversed {
             self.before(root, tree::seek(arena, root, |element| against(element).is_le()))
@@ -90,8 +129,7 @@ impl<'a> MemtableCursor<'a> {
     }
 
     fn first_range(&self, first: Position<'_>) -> tree::Path {
-        let (arena, order) = (self.arena, self.order);
-        let root = arena.get_ref(self.partition, partition::RANGES);
+        let (arena, order, root) = (self.arena, self.order, self.head.ranges());
         let first = RangeChange::opening(first, self.reversed);
         if self.reversed {
             let starts_before = |element| order.compare(range::read(arena, element).start, first).is_lt();
@@ -180,28 +218,26 @@ impl<'a> MemtableCursor<'a> {
 
 impl<'a> PartitionCursor<'a> for MemtableCursor<'a> {
     fn start(&mut self) -> Result<PartitionStart<'a>, ReadStop> {
-        let static_row = self.arena.get_ref(self.partition, partition::STATIC_ROW);
+        let Partition { arena, head, .. } = self.partition;
+        let static_row = head.static_row();
         Ok(PartitionStart {
-            token: partition::token(self.arena, self.partition),
-            key: partition::key(self.arena, self.partition),
-            deletion: partition::deletion(self.arena, self.partition),
-            static_row: (!static_row.is_null()).then(|| row::read(self.arena, static_row)),
+            token: head.token(),
+            key: head.key(),
+            deletion: head.deletion(),
+            static_row: (!static_row.is_null()).then(|| row::read(arena, static_row)),
         })
     }
 
     fn next(&mut self) -> Result<Option<Fragment<'a>>, ReadStop> {
         loop {
-            let mut walk = match self.walk.take() {
-                Some(walk) => walk,
-                None => match self.begin_slice() {
-                    Some(walk) => walk,
-                    None => return Ok(None),
-                },
-            };
-            if let Some(fragment) = self.next_in_slice(&mut walk) {
-                self.walk = Some(walk);
+            if self.walk.is_none() {
+                self.walk = self.begin_slice();
+            }
+            let Some(walk) = &mut self.walk else { return Ok(None) };
+            if let Some(fragment) = self.partition.next(walk) {
                 return Ok(Some(fragment));
             }
+            self.walk = None;
         }
     }
 }

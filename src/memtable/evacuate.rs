@@ -107,11 +107,11 @@ impl Step<'_> {
     /// Moves the partition's deletion and its static row.
     fn head(&mut self, moved: PartitionRef<'_>) {
         let (arena, at) = (&moved.memtable.arena, moved.at);
-        let deletion = partition::deletion(arena, at);
+        let head = partition::read(arena, at);
+        let (deletion, static_row) = (head.deletion(), head.static_row());
         if !deletion.is_live() {
             self.put(std::iter::once(Entry::PartitionDeletion(deletion)));
         }
-        let static_row = arena.get_ref(at, partition::STATIC_ROW);
         if !static_row.is_null() {
             self.put(entries_of(Entry::StaticRow, &row::read(arena, static_row)));
         }
@@ -120,7 +120,7 @@ impl Step<'_> {
     /// Moves the deleted ranges that end behind `start`.
     fn ranges(&mut self, moved: PartitionRef<'_>, start: &OwnedPosition) -> Option<Rest> {
         let (arena, order) = (&moved.memtable.arena, moved.memtable.table.clustering_order());
-        let mut path = ranges::seek(arena, order, arena.get_ref(moved.at, partition::RANGES), start.borrow());
+        let mut path = ranges::seek(arena, order, partition::read(arena, moved.at).ranges(), start.borrow());
         while let Some(element) = path.element(arena) {
             let range::Range { start, end, deletion } = range::read(arena, element);
             self.visit();
@@ -160,7 +160,8 @@ impl Step<'_> {
 
     fn put<'e>(&mut self, entries: impl Iterator<Item = Entry<'e>>) {
         let into = &mut *self.into;
-        into.stats.rows += apply::apply(&mut into.arena, into.table.clustering_order(), self.target, entries) as u64;
+        let order = into.table.clustering_order();
+        into.stats.rows += apply::apply(&mut into.arena, order, self.target, None, entries).rows_new;
     }
 }
 

@@ -9,7 +9,6 @@ use crate::base::ids::{LogPosition, TimestampMicros, Token};
 use crate::memtable::arena::{Arena, Ref};
 use crate::memtable::partitions::Partitions;
 use crate::memtable::record::partition;
-use crate::mutation::entry::Entry;
 use crate::mutation::read::Slice;
 use crate::mutation::view::MutationView;
 use crate::schema::Table;
@@ -72,9 +71,9 @@ impl Memtable {
     pub fn new(table: Rc<Table>, pool: Rc<SlabPool>) -> Self {
         Memtable {
             number: pool.next_memtable(),
+            partitions: Partitions::new(table.id, pool.clone()),
             table,
             arena: Arena::new(pool),
-            partitions: Partitions::new(),
             stats: MemtableStats {
                 mutations: 0,
                 partitions: 0,
@@ -106,19 +105,13 @@ impl Memtable {
     pub fn apply_to(&mut self, token: Token, mutation: &MutationView<'_>, position: LogPosition) {
         debug_assert_eq!(mutation.table(), self.table.id);
         let partition = self.partitions.find_or_create(&mut self.arena, token, mutation.key());
-        let (mut least, mut greatest) = (self.stats.timestamp_min, self.stats.timestamp_max);
-        let entries = mutation.entries().inspect(|entry| {
-            if let Some(timestamp) = timestamp_of(entry) {
-                least = least.min(timestamp);
-                greatest = greatest.max(timestamp);
-            }
-        });
-        let rows_new = apply::apply(&mut self.arena, self.table.clustering_order(), partition, entries);
         let stats = &mut self.stats;
         stats.mutations += 1;
-        partition::set_last_mutation(&mut self.arena, partition, stats.mutations);
-        stats.rows += rows_new as u64;
-        (stats.timestamp_min, stats.timestamp_max) = (least, greatest);
+        let (order, number) = (self.table.clustering_order(), Some(stats.mutations));
+        let applied = apply::apply(&mut self.arena, order, partition, number, mutation.entries());
+        stats.rows += applied.rows_new;
+        stats.timestamp_min = stats.timestamp_min.min(applied.timestamp_min);
+        stats.timestamp_max = stats.timestamp_max.max(applied.timestamp_max);
         stats.log_min = Some(stats.log_min.map_or(position, |log_min| log_min.min(position)));
         stats.log_max = Some(stats.log_max.map_or(position, |log_max| log_max.max(position)));
     }
@@ -172,7 +165,7 @@ impl Memtable {
     /// version that it has where it came from.
     pub fn version(&self, token: Token, key: &[u8]) -> Option<Version> {
         let at = self.partitions.find(&self.arena, token, key)?;
-        let mutation = partition::last_mutation(&self.arena, at);
+        let mutation = partition::read(&self.arena, at).last_mutation();
         (mutation > 0).then_some(Version { memtable: self.number, mutation })
     }
 
@@ -208,27 +201,15 @@ pub struct PartitionRef<'a> {
 
 impl<'a> PartitionRef<'a> {
     pub fn token(&self) -> Token {
-        partition::token(&self.memtable.arena, self.at)
+        partition::read(&self.memtable.arena, self.at).token()
     }
 
     pub fn key(&self) -> &'a [u8] {
-        partition::key(&self.memtable.arena, self.at)
+        partition::read(&self.memtable.arena, self.at).key()
     }
 
     /// Its content within `slices`, as `Memtable::partition` gives it.
     pub fn cursor(&self, slices: &'a [Slice], reversed: bool) -> MemtableCursor<'a> {
         MemtableCursor::new(&self.memtable.arena, self.memtable.table.clustering_order(), self.at, slices, reversed)
-    }
-}
-
-fn timestamp_of(entry: &Entry<'_>) -> Option<TimestampMicros> {
-    match entry {
-        Entry::PartitionDeletion(deletion)
-        | Entry::RangeTombstone { deletion, .. }
-        | Entry::RowDeletion(deletion)
-        | Entry::ComplexDeletion(_, deletion) => Some(deletion.timestamp),
-        Entry::Liveness(liveness) => Some(liveness.timestamp),
-        Entry::Cell(cell) => Some(cell.timestamp),
-        Entry::StaticRow | Entry::Row { .. } | Entry::Partition { .. } => None,
     }
 }

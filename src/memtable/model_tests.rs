@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::ids::{ColumnId, SegmentId};
+use crate::mutation::cell::{Cell, NEVER_S};
 use crate::mutation::cursor::{Fragment, PartitionCursor};
 use crate::mutation::encode::MutationBuilder;
 use crate::mutation::entry::Stamp;
@@ -125,6 +126,56 @@ proptest! {
         let part = |which| -> Vec<Op> { ops.iter().filter(|(_, to)| *to == which).map(|(op, _)| op.clone()).collect() };
         let (left, right) = (filled(&part(true)), filled(&part(false)));
         prop_assert_eq!(read(&[&left, &right], &slices, reversed), expect(&all, &slices));
+    }
+}
+
+/// One cell as it is written: column, timestamp, when it expires, value.
+type ColumnWrite = (u16, i64, Option<i64>, Vec<u8>);
+
+fn any_column_write() -> impl Strategy<Value = ColumnWrite> {
+    let value = prop::collection::vec(0u8..3, 0..12);
+    (1u16..45, 1i64..4, prop::option::weighted(0.2, 1i64..3), value)
+}
+
+proptest! {
+    /// A row of more columns than a node has places for, written in parts and in any order of columns, in rows that are
+    /// there and in new ones: the winners are those of the plain rules.
+    #[test]
+    fn columns_in_any_order_meet_their_like(
+        writes in prop::collection::vec((prop::collection::vec(any_column_write(), 1..50), any::<bool>()), 1..8),
+    ) {
+        let key = prefix(&[1, 1]);
+        let mut memtable = memtable();
+        let mut winners: std::collections::BTreeMap<u16, Cell<'_>> = Default::default();
+        let mut sorted = writes.clone();
+        for (cells, in_order) in &mut sorted {
+            if *in_order {
+                cells.sort_by_key(|cell| cell.0);
+            }
+        }
+        for (cells, _) in &sorted {
+            apply(&mut memtable, &mutation(|m| {
+                m.row(&key);
+                for (column, timestamp, expires_s, value) in cells {
+                    let expiry = expires_s.map(|expires_s| (10, expires_s));
+                    m.cell(ColumnId(*column), None, Stamp::At(*timestamp), expiry, value);
+                }
+                m
+            }));
+            for (column, timestamp, expires_s, value) in cells {
+                let (ttl_s, local_deletion_s) = expires_s.map_or((0, NEVER_S), |expires_s| (10, expires_s));
+                let column = ColumnId(*column);
+                let new = Cell { column, path: None, timestamp: *timestamp, ttl_s, local_deletion_s, value };
+                let winner = winners.entry(column.0).or_insert(new);
+                if new.reconcile(winner).is_gt() {
+                    *winner = new;
+                }
+            }
+        }
+        let slices = [Slice::all()];
+        let mut cursor = memtable.partition(partitioner::token_of(KEY), KEY, &slices, false).unwrap();
+        let Some(Fragment::Row(row)) = cursor.next().unwrap() else { panic!("a row") };
+        prop_assert_eq!(row.cells.to_vec(), winners.into_values().collect::<Vec<_>>());
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::memtable::record::{Content, cell, partition, row};
 use crate::memtable::{Memtable, tree};
 use crate::mutation::point::{PointKey, PointRow};
-use crate::schema::Position;
 
 /// What a memtable says of a row.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,23 +19,21 @@ impl Memtable {
     /// What is live of the row at `now_s`, as if there were no other source.
     pub fn point(&self, at: &PointKey, now_s: i64) -> Point<'_> {
         let arena = &self.arena;
-        let Some(partition) = self.partitions.find(arena, at.token, &at.key) else { return Point::None };
-        let has_ranges = !arena.get_ref(partition, partition::RANGES).is_null();
-        if has_ranges || !partition::deletion(arena, partition).is_live() {
+        let Some(found) = self.partitions.find(arena, at.token, &at.key) else { return Point::None };
+        let partition = partition::read(arena, found);
+        if !partition.ranges().is_null() || !partition.deletion().is_live() {
             return Point::Deletions;
         }
         let order = self.table.clustering_order();
-        let place = Position::row(&at.clustering);
-        let against = |element| order.compare(Position::row(row::clustering(arena, element)), place);
-        let path = tree::seek(arena, arena.get_ref(partition, partition::ROWS), |element| against(element).is_lt());
-        let Some(found) = path.element(arena).filter(|element| against(*element).is_eq()) else { return Point::None };
-        if !row::deletion(arena, found).is_live() {
+        let compare = |element| order.compare_rows(row::clustering(arena, element), &at.clustering);
+        let Some(found) = tree::find(arena, partition.rows(), compare) else { return Point::None };
+        let row = row::head(arena, found);
+        if !row.deletion().is_live() {
             return Point::Deletions;
         }
-        let mut live = PointRow { clustering: row::clustering(arena, found), cells: Default::default() };
-        let mut is_live = row::liveness(arena, found).is_live(now_s);
-        let mut cells = tree::seek(arena, arena.get_ref(found, row::CELLS), |_| false);
-        while let Some(element) = cells.element(arena) {
+        let mut live = PointRow { clustering: row.clustering(), cells: Default::default() };
+        let mut is_live = row.liveness().is_live(now_s);
+        for element in tree::elements(arena, row.cells()) {
             match cell::read(arena, element) {
                 Content::Cell(cell) if cell.is_live(now_s) => {
                     is_live = true;
@@ -47,7 +44,6 @@ impl Memtable {
                 Content::Cell(_) => {}
                 Content::ComplexDeletion(..) => return Point::Deletions,
             }
-            cells.step(arena);
         }
         if is_live { Point::Row(live) } else { Point::None }
     }

@@ -39,7 +39,7 @@ pub fn insert(arena: &mut Arena, order: &ClusteringOrder, root: &mut Ref, new: &
         let start = old.start;
         let (path, found) =
             tree::locate(arena, *root, |element| order.compare(range::read(arena, element).start, start));
-        debug_assert!(found);
+        debug_assert_eq!(found, Some(at));
         let size = range::size(&old);
         path.remove(arena, root);
         arena.note_dead(size);

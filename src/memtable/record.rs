@@ -2,16 +2,18 @@
 //!
 //! | record | layout |
 //! | --- | --- |
-//! | partition | token i64, deletion (timestamp i64, local time i64), greatest content timestamp i64, content bytes u64, rows, static row, ranges (u32 each), key length u32, key |
-//! | row | liveness (timestamp i64, expiry i64), deletion (i64, i64), TTL u32, cells u32, clustering length u32, 0 u32, clustering |
+//! | partition | token i64, deletion (timestamp i64, local time i64), greatest content timestamp i64, content bytes u64, last mutation u64, rows, static row, ranges (u32 each), key length u32, key |
+//! | row | liveness (timestamp i64, expiry i64, TTL u32), cells u32, deletion (i64, i64), clustering length u32, 0 u32, clustering |
 //! | cell | timestamp i64, value length u32, column u16, flags u8, 0 u8; where flagged: local deletion i64 and TTL u32; path length u32; then path, value |
 //! | range | deletion (i64, i64), start length u32, end length u32, start weight i8, end weight i8, 6 × 0, start prefix, end prefix |
 //!
 //! A collection's deletion is a cell without path or value, flagged, that stands before the collection's cells.
+//!
+//! A record is looked up once: its head is an array, and what follows is taken off the rest.
 
 use std::cmp::Ordering;
 
-use crate::base::ids::{ColumnId, Token};
+use crate::base::ids::{ColumnId, TimestampMicros, Token};
 use crate::memtable::arena::{Arena, Ref, footprint};
 use crate::memtable::tree;
 use crate::mutation::cell::{Cell, DeletionTime, Liveness, NEVER_S};
@@ -24,51 +26,135 @@ pub mod partition {
 
     const TOKEN: usize = 0;
     const DELETION: usize = 8;
-    pub const MAX_TIMESTAMP: usize = 24;
-    pub const CONTENT_BYTES: usize = 32;
-    pub const ROWS: usize = 40;
-    pub const STATIC_ROW: usize = 44;
-    pub const RANGES: usize = 48;
-    const KEY_LEN: usize = 52;
-    /// The number of the last mutation applied, within the memtable; 0: none.
-    const LAST_MUTATION: usize = 56;
+    const MAX_TIMESTAMP: usize = 24;
+    const CONTENT_BYTES: usize = 32;
+    const LAST_MUTATION: usize = 40;
+    const ROWS: usize = 48;
+    const STATIC_ROW: usize = 52;
+    const RANGES: usize = 56;
+    const KEY_LEN: usize = 60;
     const HEAD_BYTES: usize = 64;
 
+    /// A partition's record as it is read.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Head<'a> {
+        head: &'a [u8; HEAD_BYTES],
+        rest: &'a [u8],
+    }
+
+    /// What a mutation changes of a partition's record, all of it at once.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Content {
+        /// The greatest timestamp of what the partition holds, its own deletion aside.
+        pub max_timestamp: TimestampMicros,
+        /// Live bytes of what it holds.
+        pub bytes: u64,
+        /// The number of the last mutation applied, within the memtable; 0: none.
+        pub last_mutation: u64,
+        pub rows: Ref,
+        pub static_row: Ref,
+        pub ranges: Ref,
+    }
+
     pub fn create(arena: &mut Arena, token: Token, key: &[u8]) -> Ref {
-        let at = arena.alloc(HEAD_BYTES + key.len());
-        arena.bytes_mut(at, 0, HEAD_BYTES).fill(0);
-        arena.set(at, TOKEN, &token.0.to_le_bytes());
-        set_deletion(arena, at, DeletionTime::LIVE);
-        arena.set(at, MAX_TIMESTAMP, &i64::MIN.to_le_bytes());
-        arena.set(at, KEY_LEN, &len_u32(key).to_le_bytes());
-        arena.set(at, HEAD_BYTES, key);
+        let (at, record) = arena.alloc(HEAD_BYTES + key.len());
+        let (head, rest) = record.split_first_chunk_mut::<HEAD_BYTES>().expect("it was made so long");
+        put(head, TOKEN, token.0.to_le_bytes());
+        put_deletion(head, DELETION, DeletionTime::LIVE);
+        put(head, KEY_LEN, len_u32(key).to_le_bytes());
+        put_content(head, &Content::NONE);
+        rest.copy_from_slice(key);
         at
     }
 
     #[inline]
-    pub fn token(arena: &Arena, at: Ref) -> Token {
-        Token(arena.i64(at, TOKEN))
-    }
-
-    #[inline]
-    pub fn key(arena: &Arena, at: Ref) -> &[u8] {
-        arena.bytes(at, HEAD_BYTES, arena.u32(at, KEY_LEN) as usize)
-    }
-
-    pub fn deletion(arena: &Arena, at: Ref) -> DeletionTime {
-        read_deletion(arena, at, DELETION)
+    pub fn read(arena: &Arena, at: Ref) -> Head<'_> {
+        let (head, rest) = arena.record(at);
+        Head { head, rest }
     }
 
     pub fn set_deletion(arena: &mut Arena, at: Ref, deletion: DeletionTime) {
-        write_deletion(arena, at, DELETION, deletion);
+        put_deletion(arena.record_mut::<HEAD_BYTES>(at).0, DELETION, deletion);
     }
 
-    pub fn last_mutation(arena: &Arena, at: Ref) -> u64 {
-        u64::from_le_bytes(*arena.array(at, LAST_MUTATION))
+    #[inline]
+    pub fn set_content(arena: &mut Arena, at: Ref, content: &Content) {
+        put_content(arena.record_mut::<HEAD_BYTES>(at).0, content);
     }
 
-    pub fn set_last_mutation(arena: &mut Arena, at: Ref, number: u64) {
-        arena.set(at, LAST_MUTATION, &number.to_le_bytes());
+    #[inline]
+    fn put_content(head: &mut [u8; HEAD_BYTES], content: &Content) {
+        put(head, MAX_TIMESTAMP, content.max_timestamp.to_le_bytes());
+        put(head, CONTENT_BYTES, content.bytes.to_le_bytes());
+        put(head, LAST_MUTATION, content.last_mutation.to_le_bytes());
+        put(head, ROWS, content.rows.to_bytes());
+        put(head, STATIC_ROW, content.static_row.to_bytes());
+        put(head, RANGES, content.ranges.to_bytes());
+    }
+
+    impl Content {
+        pub const NONE: Content = Content {
+            max_timestamp: TimestampMicros::MIN,
+            bytes: 0,
+            last_mutation: 0,
+            rows: Ref::NULL,
+            static_row: Ref::NULL,
+            ranges: Ref::NULL,
+        };
+    }
+
+    impl<'a> Head<'a> {
+        #[inline]
+        pub fn token(self) -> Token {
+            Token(i64::from_le_bytes(field(self.head, TOKEN)))
+        }
+
+        #[inline]
+        pub fn key(self) -> &'a [u8] {
+            front(self.rest, u32::from_le_bytes(field(self.head, KEY_LEN)))
+        }
+
+        #[inline]
+        pub fn is(self, token: Token, key: &[u8]) -> bool {
+            self.token() == token && self.key() == key
+        }
+
+        #[inline]
+        pub fn deletion(self) -> DeletionTime {
+            get_deletion(self.head, DELETION)
+        }
+
+        #[inline]
+        pub fn rows(self) -> Ref {
+            Ref::from_bytes(field(self.head, ROWS))
+        }
+
+        #[inline]
+        pub fn static_row(self) -> Ref {
+            Ref::from_bytes(field(self.head, STATIC_ROW))
+        }
+
+        #[inline]
+        pub fn ranges(self) -> Ref {
+            Ref::from_bytes(field(self.head, RANGES))
+        }
+
+        #[inline]
+        pub fn last_mutation(self) -> u64 {
+            u64::from_le_bytes(field(self.head, LAST_MUTATION))
+        }
+
+        #[inline]
+        pub fn content(self) -> Content {
+            Content {
+                max_timestamp: i64::from_le_bytes(field(self.head, MAX_TIMESTAMP)),
+                bytes: u64::from_le_bytes(field(self.head, CONTENT_BYTES)),
+                last_mutation: self.last_mutation(),
+                rows: self.rows(),
+                static_row: self.static_row(),
+                ranges: self.ranges(),
+            }
+        }
     }
 }
 
@@ -77,68 +163,101 @@ pub mod row {
     use super::*;
 
     const LIVENESS: usize = 0;
-    const DELETION: usize = 16;
-    const TTL: usize = 32;
-    pub const CELLS: usize = 36;
+    const CELLS: usize = 20;
+    const DELETION: usize = 24;
     const CLUSTERING_LEN: usize = 40;
     const HEAD_BYTES: usize = 48;
 
+    /// A row's record as it is read.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Head<'a> {
+        head: &'a [u8; HEAD_BYTES],
+        rest: &'a [u8],
+    }
+
+    #[inline]
     pub fn create(arena: &mut Arena, clustering: &[u8]) -> Ref {
-        let mut head = [0; HEAD_BYTES];
-        for (at, value) in [
-            (LIVENESS, Liveness::NONE.timestamp),
-            (LIVENESS + 8, Liveness::NONE.expires_s),
-            (DELETION, DeletionTime::LIVE.timestamp),
-            (DELETION + 8, DeletionTime::LIVE.local_deletion_s),
-        ] {
-            head[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        head[CLUSTERING_LEN..CLUSTERING_LEN + 4].copy_from_slice(&len_u32(clustering).to_le_bytes());
-        let at = arena.alloc(HEAD_BYTES + clustering.len());
-        let record = arena.bytes_mut(at, 0, HEAD_BYTES + clustering.len());
-        record[..HEAD_BYTES].copy_from_slice(&head);
-        record[HEAD_BYTES..].copy_from_slice(clustering);
+        let (at, record) = arena.alloc(HEAD_BYTES + clustering.len());
+        let (head, rest) = record.split_first_chunk_mut::<HEAD_BYTES>().expect("it was made so long");
+        put_liveness(head, Liveness::NONE);
+        put(head, CELLS, Ref::NULL.to_bytes());
+        put_deletion(head, DELETION, DeletionTime::LIVE);
+        put(head, CLUSTERING_LEN, u64::from(len_u32(clustering)).to_le_bytes());
+        rest.copy_from_slice(clustering);
         at
     }
 
     #[inline]
+    pub fn head(arena: &Arena, at: Ref) -> Head<'_> {
+        let (head, rest) = arena.record(at);
+        Head { head, rest }
+    }
+
+    #[inline]
     pub fn clustering(arena: &Arena, at: Ref) -> &[u8] {
-        arena.bytes(at, HEAD_BYTES, arena.u32(at, CLUSTERING_LEN) as usize)
+        head(arena, at).clustering()
     }
 
-    pub fn liveness(arena: &Arena, at: Ref) -> Liveness {
-        let timestamp = arena.i64(at, LIVENESS);
-        Liveness { timestamp, expires_s: arena.i64(at, LIVENESS + 8), ttl_s: arena.u32(at, TTL) }
-    }
-
+    #[inline]
     pub fn set_liveness(arena: &mut Arena, at: Ref, liveness: Liveness) {
-        arena.set(at, LIVENESS, &liveness.timestamp.to_le_bytes());
-        arena.set(at, LIVENESS + 8, &liveness.expires_s.to_le_bytes());
-        arena.set(at, TTL, &liveness.ttl_s.to_le_bytes());
-    }
-
-    pub fn deletion(arena: &Arena, at: Ref) -> DeletionTime {
-        read_deletion(arena, at, DELETION)
+        put_liveness(arena.record_mut::<HEAD_BYTES>(at).0, liveness);
     }
 
     pub fn set_deletion(arena: &mut Arena, at: Ref, deletion: DeletionTime) {
-        write_deletion(arena, at, DELETION, deletion);
+        put_deletion(arena.record_mut::<HEAD_BYTES>(at).0, DELETION, deletion);
+    }
+
+    #[inline]
+    pub fn set_cells(arena: &mut Arena, at: Ref, root: Ref) {
+        put(arena.record_mut::<HEAD_BYTES>(at).0, CELLS, root.to_bytes());
     }
 
     /// The row as a reader takes it, its bytes in the arena.
     pub fn read(arena: &Arena, at: Ref) -> Row<'_> {
-        let mut row = Row::new(clustering(arena, at));
-        row.liveness = liveness(arena, at);
-        row.deletion = deletion(arena, at);
-        let mut path = tree::seek(arena, arena.get_ref(at, CELLS), |_| false);
-        while let Some(element) = path.element(arena) {
+        let head = head(arena, at);
+        let mut row = Row::new(head.clustering());
+        row.liveness = head.liveness();
+        row.deletion = head.deletion();
+        for element in tree::elements(arena, head.cells()) {
             match cell::read(arena, element) {
                 Content::Cell(cell) => row.cells.push(cell),
                 Content::ComplexDeletion(column, deletion) => row.complex.push((column, deletion)),
             }
-            path.step(arena);
         }
         row
+    }
+
+    #[inline]
+    fn put_liveness(head: &mut [u8; HEAD_BYTES], liveness: Liveness) {
+        put(head, LIVENESS, liveness.timestamp.to_le_bytes());
+        put(head, LIVENESS + 8, liveness.expires_s.to_le_bytes());
+        put(head, LIVENESS + 16, liveness.ttl_s.to_le_bytes());
+    }
+
+    impl<'a> Head<'a> {
+        #[inline]
+        pub fn clustering(self) -> &'a [u8] {
+            front(self.rest, u32::from_le_bytes(field(self.head, CLUSTERING_LEN)))
+        }
+
+        #[inline]
+        pub fn liveness(self) -> Liveness {
+            Liveness {
+                timestamp: i64::from_le_bytes(field(self.head, LIVENESS)),
+                expires_s: i64::from_le_bytes(field(self.head, LIVENESS + 8)),
+                ttl_s: u32::from_le_bytes(field(self.head, LIVENESS + 16)),
+            }
+        }
+
+        #[inline]
+        pub fn deletion(self) -> DeletionTime {
+            get_deletion(self.head, DELETION)
+        }
+
+        #[inline]
+        pub fn cells(self) -> Ref {
+            Ref::from_bytes(field(self.head, CELLS))
+        }
     }
 }
 
@@ -206,9 +325,21 @@ pub mod cell {
     }
 
     pub fn create(arena: &mut Arena, content: &Content<'_>) -> Ref {
-        let len = lens(content);
-        let at = arena.alloc(len);
-        write(arena.bytes_mut(at, 0, len), content);
+        let (at, record) = arena.alloc(lens(content));
+        write(record, content);
+        at
+    }
+
+    /// The same of a cell that has no path and does not expire.
+    #[inline]
+    pub fn create_plain(arena: &mut Arena, cell: &Cell<'_>) -> Ref {
+        debug_assert_eq!(flags(&Content::Cell(*cell)), 0);
+        let (at, record) = arena.alloc(HEAD_BYTES + cell.value.len());
+        let (head, rest) = record.split_first_chunk_mut::<HEAD_BYTES>().expect("it was made so long");
+        put(head, TIMESTAMP, cell.timestamp.to_le_bytes());
+        put(head, VALUE_LEN, len_u32(cell.value).to_le_bytes());
+        put(head, COLUMN, u32::from(cell.column.0).to_le_bytes());
+        rest.copy_from_slice(cell.value);
         at
     }
 
@@ -223,8 +354,42 @@ pub mod cell {
         if footprint(len) != footprint(size(arena, at)) {
             return false;
         }
-        write(arena.bytes_mut(at, 0, len), content);
+        write(&mut arena.tail_mut(at)[..len], content);
         true
+    }
+
+    /// What has become of a plain cell: one that has no path and does not expire.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Met {
+        /// It has won over what stood in its place, and stands there.
+        Won,
+        Lost,
+        /// What stands there is of a column before its own.
+        Later,
+        /// What stands there is not plain, takes other bytes, or is of a column behind.
+        Other,
+    }
+
+    /// Lets a plain cell win over the record at `at`, or not, where that is a plain one of its column and of its size.
+    #[inline]
+    pub fn meet_plain(arena: &mut Arena, at: Ref, new: &Cell<'_>) -> Met {
+        let (head, rest) = arena.record_mut::<HEAD_BYTES>(at);
+        // The column with the flags behind it.
+        if u32::from_le_bytes(field(head, COLUMN)) != u32::from(new.column.0) {
+            return if u16::from_le_bytes(field(head, COLUMN)) < new.column.0 { Met::Later } else { Met::Other };
+        }
+        let old_len = u32::from_le_bytes(field(head, VALUE_LEN)) as usize;
+        let old_timestamp = i64::from_le_bytes(field(head, TIMESTAMP));
+        if new.timestamp < old_timestamp || new.timestamp == old_timestamp && new.value <= &rest[..old_len] {
+            return Met::Lost;
+        }
+        if footprint(HEAD_BYTES + new.value.len()) != footprint(HEAD_BYTES + old_len) {
+            return Met::Other;
+        }
+        put(head, TIMESTAMP, new.timestamp.to_le_bytes());
+        put(head, VALUE_LEN, len_u32(new.value).to_le_bytes());
+        rest[..new.value.len()].copy_from_slice(new.value);
+        Met::Won
     }
 
     fn write(mut out: &mut [u8], content: &Content<'_>) {
@@ -257,36 +422,47 @@ pub mod cell {
 
     #[inline]
     pub fn read(arena: &Arena, at: Ref) -> Content<'_> {
-        let head: &[u8; HEAD_BYTES] = arena.array(at, 0);
+        let (head, mut rest) = arena.record::<HEAD_BYTES>(at);
         let timestamp = i64::from_le_bytes(field(head, TIMESTAMP));
-        let value_len = u32::from_le_bytes(field(head, VALUE_LEN)) as usize;
+        let value_len = u32::from_le_bytes(field(head, VALUE_LEN));
         let column = ColumnId(u16::from_le_bytes(field(head, COLUMN)));
         let [flags] = field(head, FLAGS);
-        let mut offset = HEAD_BYTES;
-        let (mut local_deletion_s, mut ttl_s) = (NEVER_S, 0);
+        let (mut local_deletion_s, mut ttl_s, mut path) = (NEVER_S, 0, None);
         if flags & HAS_EXPIRY != 0 {
-            local_deletion_s = arena.i64(at, offset);
-            ttl_s = arena.u32(at, offset + 8);
-            offset += EXPIRY_BYTES;
+            let (expiry, behind) = rest.split_first_chunk::<EXPIRY_BYTES>().expect("a record is within its slab");
+            local_deletion_s = i64::from_le_bytes(field(expiry, 0));
+            ttl_s = u32::from_le_bytes(field(expiry, 8));
+            rest = behind;
         }
         if flags & IS_COMPLEX_DELETION != 0 {
             return Content::ComplexDeletion(column, DeletionTime { timestamp, local_deletion_s });
         }
-        let mut path = None;
         if flags & HAS_PATH != 0 {
-            let len = arena.u32(at, offset) as usize;
-            path = Some(arena.bytes(at, offset + PATH_LEN_BYTES, len));
-            offset += PATH_LEN_BYTES + len;
+            let (found, behind) = take_path(rest);
+            (path, rest) = (Some(found), behind);
         }
-        let value = arena.bytes(at, offset, value_len);
-        Content::Cell(Cell { column, path, timestamp, ttl_s, local_deletion_s, value })
+        Content::Cell(Cell { column, path, timestamp, ttl_s, local_deletion_s, value: front(rest, value_len) })
+    }
+
+    /// A path and what follows it.
+    #[inline]
+    fn take_path(rest: &[u8]) -> (&[u8], &[u8]) {
+        let (len, rest) = rest.split_first_chunk::<PATH_LEN_BYTES>().expect("a record is within its slab");
+        rest.split_at(u32::from_le_bytes(*len) as usize)
     }
 
     /// Orders the record at `at` against `place`.
     #[inline]
     pub fn compare(arena: &Arena, at: Ref, place: &Place<'_>) -> Ordering {
-        let column = ColumnId(u16::from_le_bytes(*arena.array(at, COLUMN)));
-        column.cmp(&place.column).then_with(|| read(arena, at).place().cmp(place))
+        let (head, rest) = arena.record::<HEAD_BYTES>(at);
+        let column = ColumnId(u16::from_le_bytes(field(head, COLUMN)));
+        if column != place.column {
+            return column.cmp(&place.column);
+        }
+        let [flags] = field(head, FLAGS);
+        let behind_expiry = if flags & HAS_EXPIRY == 0 { 0 } else { EXPIRY_BYTES };
+        let path = (flags & HAS_PATH != 0).then(|| take_path(&rest[behind_expiry..]).0);
+        (flags & IS_COMPLEX_DELETION == 0).cmp(&place.is_cell).then_with(|| path.cmp(&place.path))
     }
 
     pub fn place<'a>(content: &Content<'a>) -> Place<'a> {
@@ -314,24 +490,29 @@ pub mod range {
 
     pub fn create(arena: &mut Arena, range: &Range<'_>) -> Ref {
         let Range { start, end, deletion } = range;
-        let at = arena.alloc(HEAD_BYTES + start.prefix.len() + end.prefix.len());
-        arena.bytes_mut(at, 0, HEAD_BYTES).fill(0);
-        write_deletion(arena, at, DELETION, *deletion);
-        arena.set(at, START_LEN, &len_u32(start.prefix).to_le_bytes());
-        arena.set(at, END_LEN, &len_u32(end.prefix).to_le_bytes());
-        arena.set(at, WEIGHTS, &[start.weight.cast_unsigned(), end.weight.cast_unsigned()]);
-        arena.set(at, HEAD_BYTES, start.prefix);
-        arena.set(at, HEAD_BYTES + start.prefix.len(), end.prefix);
+        let (at, record) = arena.alloc(size(range));
+        let (head, rest) = record.split_first_chunk_mut::<HEAD_BYTES>().expect("it was made so long");
+        head.fill(0);
+        put_deletion(head, DELETION, *deletion);
+        put(head, START_LEN, len_u32(start.prefix).to_le_bytes());
+        put(head, END_LEN, len_u32(end.prefix).to_le_bytes());
+        put(head, WEIGHTS, [start.weight.cast_unsigned(), end.weight.cast_unsigned()]);
+        let (start_prefix, end_prefix) = rest.split_at_mut(start.prefix.len());
+        start_prefix.copy_from_slice(start.prefix);
+        end_prefix.copy_from_slice(end.prefix);
         at
     }
 
     pub fn read(arena: &Arena, at: Ref) -> Range<'_> {
-        let start_len = arena.u32(at, START_LEN) as usize;
-        let end_len = arena.u32(at, END_LEN) as usize;
-        let [start_weight, end_weight] = arena.array::<2>(at, WEIGHTS).map(u8::cast_signed);
-        let start = Position { prefix: arena.bytes(at, HEAD_BYTES, start_len), weight: start_weight };
-        let end = Position { prefix: arena.bytes(at, HEAD_BYTES + start_len, end_len), weight: end_weight };
-        Range { start, end, deletion: read_deletion(arena, at, DELETION) }
+        let (head, rest) = arena.record::<HEAD_BYTES>(at);
+        let [start_weight, end_weight] = field::<2, _>(head, WEIGHTS).map(u8::cast_signed);
+        let (start, rest) = rest.split_at(u32::from_le_bytes(field(head, START_LEN)) as usize);
+        let end = front(rest, u32::from_le_bytes(field(head, END_LEN)));
+        Range {
+            start: Position { prefix: start, weight: start_weight },
+            end: Position { prefix: end, weight: end_weight },
+            deletion: get_deletion(head, DELETION),
+        }
     }
 
     pub fn size(range: &Range<'_>) -> usize {
@@ -339,21 +520,40 @@ pub mod range {
     }
 }
 
-fn read_deletion(arena: &Arena, at: Ref, offset: usize) -> DeletionTime {
-    DeletionTime { timestamp: arena.i64(at, offset), local_deletion_s: arena.i64(at, offset + 8) }
+#[inline]
+fn get_deletion<const M: usize>(head: &[u8; M], at: usize) -> DeletionTime {
+    DeletionTime {
+        timestamp: i64::from_le_bytes(field(head, at)),
+        local_deletion_s: i64::from_le_bytes(field(head, at + 8)),
+    }
 }
 
-fn write_deletion(arena: &mut Arena, at: Ref, offset: usize, deletion: DeletionTime) {
-    arena.set(at, offset, &deletion.timestamp.to_le_bytes());
-    arena.set(at, offset + 8, &deletion.local_deletion_s.to_le_bytes());
+#[inline]
+fn put_deletion<const M: usize>(head: &mut [u8; M], at: usize, deletion: DeletionTime) {
+    put(head, at, deletion.timestamp.to_le_bytes());
+    put(head, at + 8, deletion.local_deletion_s.to_le_bytes());
 }
 
-fn field<const N: usize, const M: usize>(bytes: &[u8; M], at: usize) -> [u8; N] {
+/// A field of a head; at a constant place, nothing is left of the bounds check.
+#[inline]
+fn field<const N: usize, const M: usize>(head: &[u8; M], at: usize) -> [u8; N] {
     let mut value = [0; N];
-    value.copy_from_slice(&bytes[at..at + N]);
+    value.copy_from_slice(&head[at..at + N]);
     value
 }
 
+#[inline]
+fn put<const N: usize, const M: usize>(head: &mut [u8; M], at: usize, value: [u8; N]) {
+    head[at..at + N].copy_from_slice(&value);
+}
+
+/// The first `len` bytes of what follows a head.
+#[inline]
+fn front(rest: &[u8], len: u32) -> &[u8] {
+    &rest[..len as usize]
+}
+
+#[inline]
 fn len_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).expect("a mutation is at most half a log segment")
 }
@@ -420,8 +620,9 @@ mod tests {
     fn heads_come_back() {
         let mut arena = Arena::new(SlabPool::new());
         let at = partition::create(&mut arena, Token(-5), b"key");
-        assert_eq!((partition::token(&arena, at), partition::key(&arena, at)), (Token(-5), &b"key"[..]));
-        assert!(partition::deletion(&arena, at).is_live());
+        let head = partition::read(&arena, at);
+        assert_eq!((head.token(), head.key(), head.content()), (Token(-5), &b"key"[..], partition::Content::NONE));
+        assert!(head.deletion().is_live() && head.is(Token(-5), b"key") && !head.is(Token(-5), b"kez"));
         let deletion = DeletionTime { timestamp: 3, local_deletion_s: 4 };
         let row = row::create(&mut arena, b"clustering");
         let liveness = Liveness { timestamp: 7, ttl_s: 8, expires_s: 9 };
