@@ -39,7 +39,9 @@ impl Current {
 struct First {
     token: i64,
     key: Vec<u8>,
-    within: Option<(Vec<u8>, i8)>,
+    prefix: Vec<u8>,
+    /// That of the position whose prefix this is; `None` at the partition's head.
+    weight: Option<i8>,
 }
 
 impl First {
@@ -47,13 +49,15 @@ impl First {
         self.token = token;
         self.key.clear();
         self.key.extend_from_slice(key);
-        self.within = position.map(|position| (position.prefix.to_vec(), position.weight));
+        self.prefix.clear();
+        self.prefix.extend_from_slice(position.map_or(&[], |position| position.prefix));
+        self.weight = position.map(|position| position.weight);
     }
 
     fn place(&self) -> Place<'_> {
-        let within = match &self.within {
+        let within = match self.weight {
             None => Within::Head,
-            Some((prefix, weight)) => Within::At(Position { prefix, weight: *weight }),
+            Some(weight) => Within::At(Position { prefix: &self.prefix, weight }),
         };
         Place { token: Token(self.token), key: &self.key, within }
     }

@@ -81,12 +81,14 @@ impl Compression {
 /// Compresses and expands, keeping the algorithms' tables.
 pub struct Compressor {
     snappy: snap::raw::Encoder,
+    lz4: lz4_flex::block::CompressTable,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Default for Compressor {
     fn default() -> Self {
-        Compressor { snappy: snap::raw::Encoder::new(), zstd: None }
+        let lz4 = lz4_flex::block::CompressTable::default();
+        Compressor { snappy: snap::raw::Encoder::new(), lz4, zstd: None }
     }
 }
 
@@ -97,7 +99,7 @@ impl Compressor {
         let len = match how {
             Compression::None => None,
             Compression::Snappy => self.snappy.compress(input, out).ok(),
-            Compression::Lz4 => lz4_flex::block::compress_into(input, out).ok(),
+            Compression::Lz4 => lz4_flex::block::compress_into_with_table(input, out, &mut self.lz4).ok(),
             Compression::Zstd => {
                 if self.zstd.is_none() {
                     self.zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
