@@ -1,27 +1,80 @@
 //! The helper thread of a shard: blocking work that has no operation in the ring. Made at its first use.
 
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::task::Poll;
 
 use super::core::Core;
 use super::cpus::Affinity;
+use super::spsc::{Consumer, Producer, ring};
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Jobs that wait for the helper; more run on their shard.
+const JOBS_MAX: usize = 1024;
+
+/// Jobs go through a ring, and the helper sleeps in the read of an eventfd: the shard takes no lock and wakes nobody by a
+/// futex.
 pub(super) struct Helper {
-    jobs: Sender<Job>,
+    /// Taken away to tell the helper that there is nothing more to come.
+    jobs: Option<Producer<Job>>,
+    bell: Arc<OwnedFd>,
 }
 
 impl Helper {
-    fn start(name: String) -> std::io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
+    fn start(name: String) -> io::Result<Self> {
+        // SAFETY: eventfd takes no pointers.
+        let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `raw` is a fresh descriptor that nothing else owns.
+        let bell = Arc::new(unsafe { OwnedFd::from_raw_fd(raw) });
+        let (jobs, queue) = ring::<Job>(JOBS_MAX);
+        let theirs = bell.clone();
         std::thread::Builder::new().name(name).spawn(move || {
             // A new thread inherits its shard's one core; blocking work must not stand in that one's way.
             Affinity::of_the_process().apply();
-            queue.into_iter().for_each(|job| job());
+            serve(&queue, &theirs);
         })?;
-        Ok(Helper { jobs })
+        Ok(Helper { jobs: Some(jobs), bell })
+    }
+
+    /// Gives the job back where too many wait.
+    fn take(&self, job: Job) -> Result<(), Job> {
+        self.jobs.as_ref().expect("taken away at the end alone").push(job)?;
+        self.ring();
+        Ok(())
+    }
+
+    fn ring(&self) {
+        let one = 1u64;
+        // SAFETY: `one` is 8 readable bytes for the length of the call. It fails only where a signal came between, and
+        // then it is done again.
+        while unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) } != 8 {}
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.jobs = None;
+        self.ring();
+    }
+}
+
+/// Does jobs until the shard's end of the ring is gone.
+fn serve(queue: &Consumer<Job>, bell: &OwnedFd) {
+    loop {
+        // Looked at before the ring: what was put in before that end went is still taken.
+        let is_last = queue.is_abandoned();
+        while queue.take(1, |job| job()) > 0 {}
+        if is_last {
+            return;
+        }
+        let mut rung = 0u64;
+        // SAFETY: `rung` is 8 writable bytes for the length of the call. Whatever it ends with, the ring is looked at.
+        unsafe { libc::read(bell.as_raw_fd(), (&raw mut rung).cast(), 8) };
     }
 }
 
@@ -36,19 +89,22 @@ fn give_back_memory() {
 
 impl Core {
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let result = Arc::new(Mutex::new(None));
-        let (theirs, doorbells, id) = (result.clone(), self.shard().doorbells.clone(), self.shard_id());
+        let (give, given) = ring(1);
+        let (doorbells, id) = (self.shard().doorbells.clone(), self.shard_id());
         let job = move || {
-            let value = work();
-            *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            let _given = give.push(work()); // there is room for one
             doorbells[usize::from(id.0)].ring_from_thread();
         };
         self.hand_over(Box::new(job));
-        std::future::poll_fn(|context| match result.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(value) => Poll::Ready(value),
-            None => {
-                self.wait_at_the_door(context.waker());
-                Poll::Pending
+        std::future::poll_fn(|context| {
+            let mut value = None;
+            given.take(1, |done| value = Some(done));
+            match value {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    self.wait_at_the_door(context.waker());
+                    Poll::Pending
+                }
             }
         })
         .await
@@ -58,7 +114,7 @@ impl Core {
         self.blocking(give_back_memory).await;
     }
 
-    /// Gives a job to the helper thread; runs it here where no thread can be made.
+    /// Gives a job to the helper thread; runs it here where no thread can be made, or too many jobs wait for it.
     fn hand_over(&self, job: Job) {
         let mut helper = self.shard().helper.borrow_mut();
         if helper.is_none() {
@@ -67,9 +123,13 @@ impl Core {
                 Err(error) => tracing::warn!(%error, "no helper thread: blocking work runs on its shard"),
             }
         }
-        match &*helper {
-            Some(helper) => helper.jobs.send(job).expect("the helper ends only after its sender"),
-            None => job(),
+        let left = match &*helper {
+            Some(helper) => helper.take(job),
+            None => Err(job),
+        };
+        drop(helper);
+        if let Err(job) = left {
+            job();
         }
     }
 }

@@ -112,6 +112,14 @@ impl<T> Consumer<T> {
         count
     }
 
+    /// Whether the producer is gone. What it put in before that is still to be taken.
+    pub(super) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1 && {
+            fence(Ordering::Acquire);
+            true
+        }
+    }
+
     /// Whether the producer waits for the room that was just made; asks once.
     pub(super) fn producer_waits(&self) -> bool {
         fence(Ordering::SeqCst);
