@@ -1,5 +1,6 @@
 //! Benchmarks of Helenus's parts, each against a floor measured in the same run.
 
+mod alloc;
 mod arguments;
 mod baseline;
 mod calibration;
@@ -17,10 +18,6 @@ mod ring;
 mod steady;
 mod w4;
 mod workloads;
-
-/// What is measured counts its allocations.
-#[global_allocator]
-static ALLOCATOR: helenus::io::CountingAllocator = helenus::io::CountingAllocator;
 
 const USAGE: &str = "\
 usage: bench design [--no-loopback] [--json FILE]

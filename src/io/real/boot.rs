@@ -394,9 +394,9 @@ mod tests {
         let stalls: Vec<_> = told.iter().filter(|(shard, ..)| *shard == 1).collect();
         assert!((1..=seconds + 1).contains(&stalls.len()), "one a second, in {seconds} s: {stalls:?}");
         assert!(stalls.iter().all(|(_, so_far, _)| *so_far > Duration::from_millis(10)), "{stalls:?}");
-        let spinning = format!("{}::spins", module_path!());
-        let named = |stack: &String| stack.contains(&spinning) && stack.contains("boot.rs");
-        assert!(stalls.iter().any(|(_, _, stack)| named(stack)), "{stalls:?}");
+        // With its module or without, as the build's debug information has it.
+        let is_named = |stack: &String| stack.contains("spins") && stack.contains("boot.rs");
+        assert!(stalls.iter().any(|(_, _, stack)| is_named(stack)), "{stalls:?}");
         assert!(stalls.iter().all(|(_, _, stack)| !stack.contains("Tracked")), "{stalls:?}");
     }
 
