@@ -2,7 +2,7 @@
 
 use crate::memtable::record::{Content, cell, partition, row};
 use crate::memtable::{Memtable, tree};
-use crate::mutation::point::{PointKey, PointRow};
+use crate::mutation::point::{PointKey, PointMerge, PointRow};
 
 /// What a memtable says of a row.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,5 +46,29 @@ impl Memtable {
             }
         }
         if is_live { Point::Row(live) } else { Point::None }
+    }
+
+    /// Adds to `merge` what is here of a row that has no multi-cell column. False, and the merge of no use, where it is not
+    /// so simple: ranges of its partition are deleted, or it has such a column.
+    pub fn add_point<'a>(&'a self, at: &PointKey, merge: &mut PointMerge<'a>) -> bool {
+        let arena = &self.arena;
+        let Some(found) = self.partitions.find(arena, at.token, &at.key) else { return true };
+        let partition = partition::read(arena, found);
+        if !partition.ranges().is_null() {
+            return false;
+        }
+        merge.cover(partition.deletion());
+        let order = self.table.clustering_order();
+        let compare = |element| order.compare_rows(row::clustering(arena, element), &at.clustering);
+        let Some(found) = tree::find(arena, partition.rows(), compare) else { return true };
+        let row = row::head(arena, found);
+        merge.row(row.clustering(), row.liveness(), row.deletion());
+        for element in tree::elements(arena, row.cells()) {
+            match cell::read(arena, element) {
+                Content::Cell(cell) if cell.path.is_none() => merge.cell(cell),
+                Content::Cell(_) | Content::ComplexDeletion(..) => return false,
+            }
+        }
+        true
     }
 }

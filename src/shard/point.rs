@@ -4,7 +4,7 @@
 use crate::base::ids::TableId;
 use crate::memtable::Point;
 use crate::mutation::ReadStop;
-use crate::mutation::point::{PointKey, PointRow};
+use crate::mutation::point::{PointKey, PointMerge, PointRow};
 use crate::mutation::read::Slice;
 use crate::shard::Shard;
 use crate::shard::source::Sources;
@@ -47,10 +47,14 @@ impl Shard {
         now_s: i64,
         take: impl FnOnce(Option<&PointRow<'_>>) -> bool,
     ) -> Result<bool, ReadStop> {
-        let table = store.table();
-        let (slices, pins, misses) = ([Slice::of_row(&at.clustering)], Pins::new(), Misses::new());
+        let (pins, misses) = (Pins::new(), Misses::new());
         let view = View { cache: &self.cache, pins: &pins, misses: &misses };
         let sources = Sources::of(store, store.sstables());
+        let mut merge = PointMerge::default();
+        if sources.add_point(view, at, &mut merge)? {
+            return Ok(merge.finish(now_s, take));
+        }
+        let (table, slices) = (store.table(), [Slice::of_row(&at.clustering)]);
         let row = sources.row(view, at.token, &at.key, &slices, table.clustering_order())?;
         let Some(row) = row.and_then(|mut row| row.retain_live(now_s).then_some(row)) else { return Ok(take(None)) };
         let cells = row.cells.iter().filter(|cell| cell.path.is_none()).map(|cell| (cell.column, cell.value));
@@ -185,6 +189,43 @@ mod tests {
             assert!(!shard.read_point(TABLE, &key(1, 1), NOW_S, |_| false), "it was not taken");
             assert_eq!(shard.store(TABLE).expect("there").counts.reads.get(), reads, "nor counted");
             assert_ne!(key(1, 1).token, Token(0));
+        });
+        ran.expect("runs");
+    }
+
+    /// Rows in several memtables and SSTables are merged in place, deleted ones too; deleted ranges are left to the long way.
+    #[test]
+    fn sources_without_ranges_are_merged_in_place() {
+        let sim = Simulation::new(2, Faults::NONE);
+        let ran = sim.run_on_node(|io| async move {
+            let shard = start(io).await;
+            for mutation in [put(1, 1, 7), put(1, 2, 7), delete_row(1, 1, NOW_S), put(1, 2, 8), delete_partition(2)] {
+                write(&shard, vec![mutation]).await;
+                shard.flush(None).await.expect("flushed");
+            }
+            write(&shard, vec![put(1, 3, 9), put(2, 1, 10)]).await;
+            let merged = |k: i32, c: i32| {
+                let store = shard.store(TABLE).expect("there");
+                let (pins, misses) = (Pins::new(), Misses::new());
+                let view = View { cache: &shard.cache, pins: &pins, misses: &misses };
+                let sources = Sources::of(&store, store.sstables());
+                let mut merge = PointMerge::default();
+                let is_added = sources.add_point(view, &key(k, c), &mut merge).expect("in the cache");
+                is_added.then(|| merge.finish(NOW_S, |row| row.map(|row| row.cells.len())))
+            };
+            for k in 1..3 {
+                for c in 1..5 {
+                    read(&shard, k, c).await;
+                }
+            }
+            let of_one: Vec<_> = (1..5).map(|c| merged(1, c)).collect();
+            assert_eq!(of_one, [Some(None), Some(Some(1)), Some(Some(1)), Some(None)]);
+            assert_eq!((merged(2, 1), merged(2, 2)), (Some(Some(1)), Some(None)));
+            write(&shard, vec![delete_range(1, 5, 6)]).await;
+            assert_eq!((merged(1, 2), merged(2, 1)), (None, Some(Some(1))));
+            shard.flush(None).await.expect("flushed");
+            read(&shard, 1, 2).await;
+            assert_eq!(merged(1, 2), None);
         });
         ran.expect("runs");
     }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::base::ids::Token;
 use crate::memtable::{Memtable, MemtableCursor, PartitionBound, Version};
 use crate::mutation::merge::Merge;
+use crate::mutation::point::{PointKey, PointMerge};
 use crate::mutation::read::Slice;
 use crate::mutation::{Fragment, PartitionCursor, PartitionStart, ReadStop, Row};
 use crate::schema::ClusteringOrder;
@@ -93,6 +94,31 @@ impl<'s> Sources<'s> {
             }
         }
         if missed { Err(ReadStop::Miss) } else { Ok(cursors) }
+    }
+
+    /// One row, out of all sources that have it. False, and the merge of no use, where one of them leaves it to `row`.
+    pub fn add_point<'a>(
+        &'a self,
+        view: View<'a>,
+        at: &PointKey,
+        merge: &mut PointMerge<'a>,
+    ) -> Result<bool, ReadStop> {
+        for memtable in self.memtables() {
+            if !memtable.add_point(at, merge) {
+                return Ok(false);
+            }
+        }
+        let mut missed = false;
+        for reader in self.sstables.iter() {
+            match reader.add_point(view, at, merge) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                // Ask the others too, so that all that is missing is loaded at once.
+                Err(ReadStop::Miss) => missed = true,
+                Err(stop) => return Err(stop),
+            }
+        }
+        if missed { Err(ReadStop::Miss) } else { Ok(true) }
     }
 
     /// One row by the slice that holds it, or the static row where there are no slices: deletions applied, tombstones of

@@ -76,13 +76,15 @@ impl Block {
     #[inline]
     fn number(&self, n: usize) -> usize {
         if self.flags & FLAG_WIDE == 0 {
-            let at = self.directory + 2 * n;
-            usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
+            usize::from(u16::from_le_bytes(self.word(self.directory + 2 * n)))
         } else {
-            let at = self.directory + 4 * n;
-            let word = [self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]];
-            u32::from_le_bytes(word) as usize
+            u32::from_le_bytes(self.word(self.directory + 4 * n)) as usize
         }
+    }
+
+    #[inline]
+    fn word<const N: usize>(&self, at: usize) -> [u8; N] {
+        *self.bytes[at..].first_chunk().expect("the directory was measured when the block was parsed")
     }
 
     pub fn entries(&self) -> usize {
@@ -104,6 +106,12 @@ impl Block {
     pub fn entry(&self, n: usize) -> &[u8] {
         let end = if n + 1 < self.entries { self.number(n + 1) } else { self.directory };
         &self.bytes[self.number(n)..end]
+    }
+
+    /// The bytes from the start of an entry on, for what stands at its front.
+    #[inline]
+    pub fn entry_onwards(&self, n: usize) -> &[u8] {
+        &self.bytes[self.number(n)..]
     }
 
     pub fn offset_bytes(&self) -> u64 {
@@ -146,7 +154,7 @@ impl Block {
     }
 
     pub fn kind(&self, n: usize) -> Result<EntryKind, ReadStop> {
-        entry::kind_of(self.entry(n)).ok_or_else(|| self.damage("an entry's kind"))
+        entry::kind_of(self.entry_onwards(n)).ok_or_else(|| self.damage("an entry's kind"))
     }
 
     /// The first head at or after `key` in token and key order (`heads()` where there is none).
@@ -155,13 +163,22 @@ impl Block {
         let (mut low, mut high) = (0, self.heads);
         while low < high {
             let middle = (low + high) / 2;
-            if self.head_key(middle)? < key {
+            if self.head_is_before(middle, key)? {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         Ok(low)
+    }
+
+    /// Most heads differ in the token, which stands at a fixed place.
+    #[inline]
+    fn head_is_before(&self, n: usize, key: HeadKey<'_>) -> Result<bool, ReadStop> {
+        match entry::head_token(self.entry_onwards(self.head_entry(n))) {
+            Some(token) if token != key.token => Ok(token < key.token),
+            _ => Ok(self.head_key(n)? < key),
+        }
     }
 
     /// The entries of the n-th head's partition: after the head, up to the next head or the block's end.

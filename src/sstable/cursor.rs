@@ -285,7 +285,7 @@ fn end_of(slice: &Slice) -> Position<'_> {
     Position { prefix, weight: if weight == 0 { 1 } else { weight } }
 }
 
-fn position(block: &Block, n: usize) -> Result<Position<'_>, ReadStop> {
+pub(super) fn position(block: &Block, n: usize) -> Result<Position<'_>, ReadStop> {
     entry::position_of(block.entry(n)).ok_or_else(|| block.damage("an entry's position"))
 }
 

@@ -128,7 +128,7 @@ pub fn last_at_or_before(block: &Block, place: &Place<'_>, order: &ClusteringOrd
 /// Most entries differ in the token: those are told apart by eight bytes.
 #[inline]
 fn begins_at_or_before(block: &Block, n: usize, place: &Place<'_>, order: &ClusteringOrder) -> Result<bool, ReadStop> {
-    let Some(token) = block.entry(n).first_chunk::<8>() else { return Err(block.damage("an index entry")) };
+    let Some(token) = block.entry_onwards(n).first_chunk::<8>() else { return Err(block.damage("an index entry")) };
     match i64::from_le_bytes(*token).cmp(&place.token.0) {
         Ordering::Less => Ok(true),
         Ordering::Greater => Ok(false),

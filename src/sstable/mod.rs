@@ -20,6 +20,7 @@ mod index;
 mod misses;
 mod output;
 mod pins;
+mod point;
 mod reader;
 mod scan;
 mod scanner;

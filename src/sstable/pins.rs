@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
 use crate::sstable::block::Block;
 
 /// Holds blocks until it is cleared or dropped. Cursors borrow from it; it must outlive them, and does, by lifetime.
 #[derive(Default)]
 pub struct Pins {
-    held: RefCell<Vec<Rc<Block>>>,
+    held: RefCell<SmallVec<[Rc<Block>; 8]>>,
 }
 
 impl Pins {

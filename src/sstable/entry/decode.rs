@@ -9,6 +9,7 @@ use super::{
 };
 use crate::base::ids::{ColumnId, TimestampMicros, Token};
 use crate::base::vint;
+use crate::mutation::point::PointMerge;
 use crate::mutation::{Cell, DeletionTime, Liveness, NEVER_S, Row};
 use crate::schema::Position;
 
@@ -105,6 +106,14 @@ pub fn kind_of(entry: &[u8]) -> Option<EntryKind> {
     }
 }
 
+/// Only the token of a head.
+#[inline]
+pub fn head_token(entry: &[u8]) -> Option<Token> {
+    let (flags, rest) = entry.split_first()?;
+    let token = *rest.first_chunk::<8>()?;
+    (flags & KIND_MASK == KIND_HEAD).then(|| Token(i64::from_le_bytes(token)))
+}
+
 /// Only the token and key of a head.
 #[inline]
 pub fn head_key(entry: &[u8]) -> Option<HeadKey<'_>> {
@@ -170,37 +179,87 @@ pub fn static_row<'a>(head: &Head<'a>, base: TimestampMicros) -> Option<Option<R
 }
 
 pub fn row(entry: &[u8], base: TimestampMicros) -> Option<Row<'_>> {
-    let mut input = Input { bytes: entry, base };
-    let flags = input.byte()?;
-    if flags & KIND_MASK != KIND_ROW {
-        return None;
-    }
-    let mut row = Row::new(input.slice()?);
-    let mut previous = None;
-    if flags & ROW_LIVENESS != 0 {
-        row.liveness = Liveness { timestamp: input.timestamp()?, ttl_s: 0, expires_s: NEVER_S };
-        previous = Some(row.liveness.timestamp);
-    }
-    if flags & ROW_EXPIRES != 0 {
-        row.liveness.ttl_s = u32::try_from(input.unsigned()?).ok()?;
-        row.liveness.expires_s = input.signed()?;
-    }
-    row.deletion = input.deletion_if(flags & ROW_DELETION != 0)?;
-    if flags & ROW_COMPLEX != 0 {
-        for _ in 0..input.unsigned()? {
-            let column = input.column()?;
-            row.complex.push((column, input.deletion_if(true)?));
+    let mut parts = RowParts::read(entry, base)?;
+    let mut row = Row::new(parts.clustering);
+    (row.liveness, row.deletion) = (parts.liveness, parts.deletion);
+    if parts.has_complex {
+        for _ in 0..parts.input.unsigned()? {
+            let column = parts.input.column()?;
+            row.complex.push((column, parts.input.deletion_if(true)?));
         }
     }
-    let cells = usize::try_from(input.unsigned()?).ok()?;
+    let cells = parts.begin_cells()?;
     // A cell takes two bytes at least: a count that lies reserves nothing for itself.
-    row.cells = SmallVec::with_capacity(cells.min(input.bytes.len() / 2));
+    row.cells = SmallVec::with_capacity(cells.min(parts.input.bytes.len() / 2));
     for _ in 0..cells {
-        let cell = cell(&mut input, previous)?;
-        previous = Some(cell.timestamp);
-        row.cells.push(cell);
+        row.cells.push(parts.cell()?);
     }
-    input.bytes.is_empty().then_some(row)
+    parts.input.bytes.is_empty().then_some(row)
+}
+
+/// Adds a row to a merge. False, and the merge of no use, where it has deletions of columns or cells with paths; `None`
+/// where it does not decode.
+pub fn add_row<'a>(entry: &'a [u8], base: TimestampMicros, merge: &mut PointMerge<'a>) -> Option<bool> {
+    let mut parts = RowParts::read(entry, base)?;
+    if parts.has_complex {
+        return Some(false);
+    }
+    merge.row(parts.clustering, parts.liveness, parts.deletion);
+    for _ in 0..parts.begin_cells()? {
+        let cell = parts.cell()?;
+        if cell.path.is_some() {
+            return Some(false);
+        }
+        merge.cell(cell);
+    }
+    parts.input.bytes.is_empty().then_some(true)
+}
+
+/// A row's entry while it is read.
+struct RowParts<'a> {
+    clustering: &'a [u8],
+    liveness: Liveness,
+    deletion: DeletionTime,
+    /// Deletions of columns come next, then the cells.
+    has_complex: bool,
+    /// The timestamp before the next cell's.
+    previous: Option<TimestampMicros>,
+    input: Input<'a>,
+}
+
+impl<'a> RowParts<'a> {
+    #[inline]
+    fn read(entry: &'a [u8], base: TimestampMicros) -> Option<Self> {
+        let mut input = Input { bytes: entry, base };
+        let flags = input.byte()?;
+        if flags & KIND_MASK != KIND_ROW {
+            return None;
+        }
+        let clustering = input.slice()?;
+        let (mut liveness, mut previous) = (Liveness::NONE, None);
+        if flags & ROW_LIVENESS != 0 {
+            liveness.timestamp = input.timestamp()?;
+            previous = Some(liveness.timestamp);
+        }
+        if flags & ROW_EXPIRES != 0 {
+            liveness.ttl_s = u32::try_from(input.unsigned()?).ok()?;
+            liveness.expires_s = input.signed()?;
+        }
+        let deletion = input.deletion_if(flags & ROW_DELETION != 0)?;
+        Some(RowParts { clustering, liveness, deletion, has_complex: flags & ROW_COMPLEX != 0, previous, input })
+    }
+
+    /// How many cells follow.
+    fn begin_cells(&mut self) -> Option<usize> {
+        usize::try_from(self.input.unsigned()?).ok()
+    }
+
+    #[inline]
+    fn cell(&mut self) -> Option<Cell<'a>> {
+        let cell = cell(&mut self.input, self.previous)?;
+        self.previous = Some(cell.timestamp);
+        Some(cell)
+    }
 }
 
 #[inline]

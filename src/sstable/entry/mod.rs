@@ -4,7 +4,9 @@
 mod decode;
 mod encode;
 
-pub use decode::{Change, Head, HeadKey, change, head, head_key, kind_of, position_of, row, static_row};
+pub use decode::{
+    Change, Head, HeadKey, add_row, change, head, head_key, head_token, kind_of, position_of, row, static_row,
+};
 pub use encode::{BaseTimestamp, write_change, write_head, write_row};
 
 /// The lowest two bits of an entry's first byte.
