@@ -274,3 +274,21 @@ fn pages_in_browsers_and_mistaken_commands_are_refused() {
     assert_eq!(server.ask_admin("POST", "/clearsnapshot", &own).0, 200);
     assert!(!kept());
 }
+
+/// Requests that come together are told from receives, and answers that leave together from sends.
+#[test]
+fn traffic_is_counted() {
+    let (node, mut client) = node();
+    let counters = ["helenus_requests_total", "helenus_receives_total", "helenus_sends_total"];
+    let before = counters.map(|name| node.metric(name));
+    (0..20).for_each(|stream| client.query(stream, "SELECT k FROM ks.t WHERE k = 1", &[]));
+    node.run(async move {
+        assert!(client.send().await);
+        for _ in 0..20 {
+            assert_eq!(client.answer().await.unwrap().1.code(), None);
+        }
+    });
+    let [requests, receives, sends] = std::array::from_fn(|at| node.metric(counters[at]) - before[at]);
+    assert_eq!(requests, 20);
+    assert!((1..20).contains(&receives) && (1..20).contains(&sends), "{receives} receives, {sends} sends");
+}

@@ -16,7 +16,6 @@ use futures_util::stream::{FuturesUnordered, Stream as _};
 
 use crate::base::repeated::Repeated;
 use crate::io::{IoError, Sleep, Stream};
-use crate::net::Net;
 use crate::net::budget::{Budget, Held};
 use crate::net::events::Inbox;
 use crate::net::limits::{FRAME_PROGRESS_BYTES, FRAMES_A_TURN, RECEIVE_BYTES_MIN, TURN_NS};
@@ -26,6 +25,7 @@ use crate::net::request::Call;
 use crate::net::undecoded::Undecoded;
 use crate::net::unsent::Unsent;
 use crate::net::written::Written;
+use crate::net::{Net, count};
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::{CqlError, FrameDecoder, FrameEncoder, Framing, Opcode, ProtocolVersion, Request, Startup};
 
@@ -186,6 +186,7 @@ impl Connection {
                 let patience = limits.send_patience.min(limits.answer_patience.saturating_sub(waited));
                 self.patience = Some(self.net.io.sleep(patience));
                 self.sending.begin(piece.bytes);
+                count(&self.net.traffic.sends);
             }
         }
         if self.receiving.is_under_way() {
@@ -349,6 +350,9 @@ impl Connection {
 
     fn take_received(&mut self, buffer: Vec<u8>, result: &Result<usize, IoError>) {
         let got = result.as_ref().map_or(0, |bytes| *bytes);
+        if got > 0 {
+            count(&self.net.traffic.receives);
+        }
         self.undecoded.give_back(buffer, got, self.is_started());
         if self.undecoded.take_progress(FRAME_PROGRESS_BYTES) {
             self.frame_since_ns = None;
@@ -447,6 +451,7 @@ impl Connection {
     /// Answers what concerns the connection itself, and starts every other request. Gives the framing from here on,
     /// where the frame changes it.
     fn take_frame(&mut self, frame: Frame<'_>, context: &mut Context<'_>) -> Option<Framing> {
+        count(&self.net.traffic.requests);
         self.unfinished.set(0);
         self.is_within_frame = false;
         self.frame_since_ns = None;

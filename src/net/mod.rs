@@ -60,6 +60,19 @@ pub use listen::{Ports, listen};
 /// From when clients have given back most of what they held, until the memory goes back to the system.
 const GIVE_BACK_AFTER: Duration = Duration::from_secs(1);
 
+/// What went over this shard's connections: a receive may bring many requests, and a send take many answers.
+#[derive(Default)]
+struct Traffic {
+    requests: Cell<u64>,
+    receives: Cell<u64>,
+    sends: Cell<u64>,
+}
+
+/// Counts one more.
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
 /// What every connection of one shard shares.
 pub struct Net {
     io: Io,
@@ -75,6 +88,7 @@ pub struct Net {
     /// This node listens on every address: a client is shown the one it connected to.
     shows_connected_address: Cell<bool>,
     open: Cell<u64>,
+    traffic: Traffic,
     /// On shard 0, which accepts: connections open on all shards.
     accepted: Cell<u64>,
     /// Requests in flight on this shard, and unfinished frames.
@@ -109,6 +123,7 @@ impl Net {
             shard_aware_port: Cell::new(None),
             shows_connected_address: Cell::new(false),
             open: Cell::new(0),
+            traffic: Traffic::default(),
             accepted: Cell::new(0),
             unfinished,
             requests,
@@ -224,5 +239,14 @@ impl Above for Serving {
 
     fn connections(&self) -> u64 {
         self.0.open.get()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Traffic { requests, receives, sends } = &self.0.traffic;
+        vec![
+            ("helenus_requests_total", requests.get()),
+            ("helenus_receives_total", receives.get()),
+            ("helenus_sends_total", sends.get()),
+        ]
     }
 }

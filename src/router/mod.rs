@@ -82,6 +82,8 @@ pub trait Above {
     /// Stop, once what is in flight is answered.
     fn shutdown(&self);
     fn connections(&self) -> u64;
+    /// Counters of what clients sent and got, by metric name.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
 }
 
 /// One shard's view of all shards.

@@ -207,12 +207,14 @@ impl Router {
 
     /// This shard's figures.
     pub(super) fn report(&self) -> ShardReport {
-        let connections = self.above.borrow().as_ref().map_or(0, |above| above.connections());
+        let above = self.above.borrow();
+        let mut counters = self.shard.counters();
+        counters.extend(above.iter().flat_map(|above| above.counters()));
         ShardReport {
             shard: self.here().0,
             tables: self.shard.table_reports(),
-            counters: self.shard.counters(),
-            connections,
+            counters,
+            connections: above.as_ref().map_or(0, |above| above.connections()),
         }
     }
 }
