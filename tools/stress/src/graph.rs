@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::{Arguments, Command, Graph};
 use crate::progress::{METRICS, Outcome};
 use crate::summary;
+use crate::tally::Counts;
 
 /// The page without figures.
 const PAGE: &str = include_str!("graph.html");
@@ -82,7 +83,17 @@ fn run_of(test: &str, revision: &str, line: &str, names: &[String], outcome: &Ou
         .collect();
     let intervals: Vec<Vec<f64>> =
         outcome.points.iter().map(|point| point.iter().map(|v| rounded(*v)).collect()).collect();
-    json!({ "test": test, "revision": revision, "command": line, "summary": summary, "intervals": intervals })
+    let latency = latency_of(&outcome.tally.total());
+    json!({
+        "test": test, "revision": revision, "command": line, "summary": summary, "latency": latency,
+        "intervals": intervals
+    })
+}
+
+/// The latencies of the whole run, finer than the summary has them, for those who read the figures.
+fn latency_of(total: &Counts) -> Value {
+    let quantile = |quantile: f64| total.latencies_us.value_at_quantile(quantile);
+    json!({ "median_us": quantile(0.5), "p99_us": quantile(0.99), "max_us": total.latencies_us.max() })
 }
 
 /// To three decimals: a graph shows no more.
@@ -146,6 +157,10 @@ mod tests {
         let run = &figures["runs"][0];
         assert_eq!((run["test"].as_str(), run["command"].as_str()), (Some("WRITE"), Some("write n=5 -rate threads=1")));
         assert_eq!((run["intervals"][0][1].as_f64(), run["intervals"][0][4].as_f64()), (Some(500.0), Some(2.0)));
+        assert_eq!(
+            (run["latency"]["median_us"].as_u64(), run["latency"]["max_us"].as_u64()),
+            (Some(2_000), Some(2_000))
+        );
         assert!(run["summary"]["op rate"].as_str().unwrap().starts_with("500 op/s"), "{}", run["summary"]);
         assert_eq!(figures["metrics"].as_array().unwrap().len(), run["intervals"][0].as_array().unwrap().len());
         std::fs::remove_file(&path).unwrap();

@@ -23,6 +23,15 @@ impl Population {
         Population::Sequence { range, wrap: true }
     }
 
+    /// Whether there is a partition at this place. Drawing it costs more than knowing that there is one.
+    #[inline]
+    pub fn has(&self, place: u64) -> bool {
+        match self {
+            Population::Sequence { range, wrap } => *wrap || place <= range.end() - range.start(),
+            Population::Drawn(_) => true,
+        }
+    }
+
     /// The seed of the partition at this place; none after the end of a sequence that does not wrap.
     #[inline]
     pub fn seed_at(&self, place: u64) -> Option<u64> {
@@ -47,6 +56,10 @@ mod tests {
             let population = Population::Sequence { range: 5..=7, wrap };
             (0..5).map(|place| population.seed_at(place)).collect()
         };
+        for wrap in [true, false] {
+            let population = Population::Sequence { range: 5..=7, wrap };
+            assert!((0..5).all(|place| population.has(place) == population.seed_at(place).is_some()), "{wrap}");
+        }
         assert_eq!(seeds(true), [Some(5), Some(6), Some(7), Some(5), Some(6)]);
         assert_eq!(seeds(false), [Some(5), Some(6), Some(7), None, None]);
     }

@@ -153,7 +153,7 @@ impl Workload {
 
     /// Whether a partition is still to be visited at this place.
     pub fn has(&self, place: u64) -> bool {
-        self.population.seed_at(place).is_some()
+        self.population.has(place)
     }
 
     /// The seed of a place; after the end of what is visited, any.
