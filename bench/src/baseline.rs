@@ -2,13 +2,14 @@
 
 pub mod server;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::arguments::Takes;
 use crate::inprocess::{Kind, Shape, To, WINDOW, cost};
 use crate::peer::figure;
+use crate::scratch::{Scratch, programs};
 use server::Server;
 
 /// Starts of which the median is told.
@@ -28,9 +29,8 @@ struct Size {
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let size = parse(arguments)?;
     let _factor = crate::calibration::shown();
-    let programs = std::env::current_exe().map_err(|error| error.to_string())?;
-    let programs = programs.parent().unwrap_or(Path::new(".")).to_owned();
-    let scratch = Scratch::new(&programs)?;
+    let programs = programs()?;
+    let scratch = Scratch::new("baseline")?;
     starts(&programs, &scratch.0)?;
     workload(&programs, &scratch.0.join("w1"), &size)?;
     in_process()
@@ -45,25 +45,6 @@ fn parse(arguments: &[String]) -> Result<Size, String> {
         seconds: given.number("--seconds", 30)?,
         in_flight: given.number("--in-flight", 64)?,
     })
-}
-
-/// A directory beside the programs, on the disk that a server would use; removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(programs: &Path) -> Result<Scratch, String> {
-        let path = programs.join(format!("baseline-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{} stays: {error}", self.0.display());
-        }
-    }
 }
 
 fn starts(programs: &Path, scratch: &Path) -> Result<(), String> {

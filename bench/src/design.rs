@@ -3,6 +3,7 @@
 
 use crate::arguments::Takes;
 use crate::calibration;
+use crate::commit::{self, Commits};
 use crate::inprocess::{self, Cost, Kind, Shape, To, WINDOW};
 use crate::loopback::{self, Helenus};
 use crate::micro;
@@ -36,10 +37,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     engine(&mut table)?;
     shards(&mut table)?;
     hops(&mut table)?;
+    commits(&mut table)?;
     if !given.flag("--no-loopback") {
         over_loopback(&mut table, read.cpu_ns)?;
     }
-    println!("\nnot here: the commit line (batch-mode commit beside the device's sync)");
     table.report.save(given.text("--json"))
 }
 
@@ -179,6 +180,16 @@ fn hops(table: &mut Table) -> Result<(), String> {
     table.time("cross-core hop, 64 in flight, amortised", loaded, "ns of CPU, both cores", goal);
     let unloaded = micro::hop(1)?.round_trip_ns / 2e3;
     table.time("cross-core hop, unloaded", unloaded, "µs", only(10.0));
+    Ok(())
+}
+
+/// A commit in batch mode, in syncs of the device under it.
+fn commits(table: &mut Table) -> Result<(), String> {
+    for Commits { clients, p50_us, sync_us, syncs } in commit::measure(&[1, 64], commit::COMMITS)? {
+        let name = format!("batch-mode commit, p50, {clients} client{}", if clients == 1 { "" } else { "s" });
+        table.count(&name, syncs, "device syncs", Goal { good: 3.0, aim: 1.5 });
+        println!("{:<62} {:>9} µs, a device sync {} µs", "", short(p50_us), short(sync_us));
+    }
     Ok(())
 }
 

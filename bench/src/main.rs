@@ -5,16 +5,20 @@ mod arguments;
 mod baseline;
 mod calibration;
 mod callgrind;
+mod commit;
 mod counters;
 mod design;
+mod engine;
 mod inprocess;
 mod ladder;
 mod loopback;
 mod micro;
 mod peer;
+mod peers;
 mod plot;
 mod report;
 mod ring;
+mod scratch;
 mod steady;
 mod w4;
 mod workloads;
@@ -24,8 +28,9 @@ usage: bench design [--no-loopback] [--json FILE]
        bench ladder [KIND]... [--connections N] [--json FILE]
        bench micro [--json FILE]
        bench w1 [--rows N] [--seconds N] [--in-flight 1,64,...] [--cassandra] [--json FILE]
-       bench w2 [--batches N] [--in-flight 1,64,...] [--cassandra] [--json FILE]
+       bench w2 [--seconds N] [--in-flight 1,64,...] [--cassandra] [--json FILE]
        bench w4 [--quick] [--json FILE]
+       bench peers [engines|servers] [--rows N] [--rounds N] [--seconds N] [--in-flight N] [--json FILE]
        bench inprocess [KIND]... [--shards 1,2,...] [--to owner|any|one] [--quick] [--top N] [--profile FILE] [--json FILE]
        bench steady [--shards N] [--seconds N] [--rows N] [--in-flight N] [--json FILE]
        bench ring [--rounds N] [--messages N]
@@ -37,9 +42,12 @@ usage: bench design [--no-loopback] [--json FILE]
               helenus beside it, built with it: cargo build --release --workspace)
   ladder      memcpy, decode only, in-process, a raw echo over loopback, CQL over loopback: what each step adds
   micro       each layer alone: token, decode, mutation, memtable, flush, SSTable, mesh
-  w1          W1 by helenus-stress: every row written, compacted, then 10 % writes and 90 % reads
+  w1          W1 by helenus-stress: every row written; writes; compacted; 10 % writes and 90 % reads
   w2          W2 by helenus-stress: batches of 10 rows of one partition. Both run the helenus, helenus-stress and nodetool
-              beside it; --cassandra runs a real one too, on the same core (Java 17, Maven, bench/cassandra)
+              beside it, with so many requests in flight on each of 8 connections; --cassandra runs a real one too, on the
+              same core, and both at half of what that can do (Java 17, Maven, bench/cassandra)
+  peers       others in alternating rounds: the engine beside fjall and RocksDB (built with --features peers), the server
+              beside a real Cassandra under W1's and W2's loads
   w4          updates of one partition: maps and partitions that grow, memory an element, writers on other cores
   inprocess   instructions, allocations, CPU time, page faults and system calls an operation: whole requests through
               the server in one thread, over the simulated half of io. KIND is read, read-sstable, read-4-sstables, write, batch (10 rows), slice (10
@@ -60,6 +68,7 @@ fn main() {
         Some(("w1", rest)) => workloads::w1(rest),
         Some(("w2", rest)) => workloads::w2(rest),
         Some(("w4", rest)) => w4::run(rest),
+        Some(("peers", rest)) => peers::run(rest),
         Some(("inprocess", rest)) => inprocess::run(rest),
         Some(("design", rest)) => design::run(rest),
         Some(("ladder", rest)) => ladder::run(rest),

@@ -6,7 +6,7 @@
 mod growth;
 mod hop;
 mod memtable;
-mod rows;
+pub mod rows;
 mod sstable;
 
 use std::hint::black_box;

@@ -1,10 +1,15 @@
 //! A server under load from helenus-stress: Helenus, or a real Cassandra by the script `bench/cassandra`.
 
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::baseline::server::{Server, process_cpu};
+use crate::scratch::programs;
 
 /// Where Cassandra listens: not where a Helenus or another Cassandra would.
 const CASSANDRA_HOST: &str = "127.0.0.3";
@@ -50,10 +55,13 @@ impl Peer {
     /// What it runs with, beside its defaults.
     pub fn settings(&self) -> &'static str {
         match self {
-            Peer::Helenus { .. } => "its defaults: commitlog_sync periodic, memtable 1024 MiB, block cache 512 MiB",
+            Peer::Helenus { .. } => {
+                "its defaults: commitlog_sync periodic (10 s), memtables 1024 MiB, block cache 512 MiB, size-tiered compaction, \
+                 LZ4"
+            }
             Peer::Cassandra { .. } => {
-                "those of cassandra_latest.yaml: trie memtable off heap, BTI SSTables, unified compaction, commitlog_sync \
-                 periodic, heap 6 GB or CASSANDRA_HEAP"
+                "5.0.9 on Java 17, G1, heap 6 GB or CASSANDRA_HEAP, settings of cassandra_latest.yaml: commitlog_sync periodic \
+                 (10 s), trie memtable off heap, BTI SSTables, unified compaction, LZ4, no key or row cache"
             }
         }
     }
@@ -106,12 +114,56 @@ impl Peer {
             Some(cores) => pinned(cores, &stress),
             None => Command::new(stress),
         };
-        let before = self.cpu()?;
         let port = format!("native={port}");
-        let text = run(command.args(words.split(' ')).args(["-node", host, "-port", &port]))?;
-        let cpu = self.cpu()?.saturating_sub(before);
-        Summary::parse(&text, cpu).ok_or_else(|| format!("no summary in:\n{text}"))
+        let graph = programs()?.join(format!("stress-{}.html", std::process::id()));
+        command.args(words.split(' ')).args(["-node", host, "-port", &port, "-graph"]);
+        command.arg(format!("file={}", graph.display()));
+        let (cpu_before, received_before) = (self.cpu()?, self.received()?);
+        let text = run(&mut command)?;
+        let (cpu, received) = (self.cpu()?.saturating_sub(cpu_before), self.received()?);
+        let page = std::fs::read_to_string(&graph).map_err(|error| format!("{}: {error}", graph.display()))?;
+        std::fs::remove_file(&graph).map_err(|error| format!("{}: {error}", graph.display()))?;
+        let summary = Latencies::of(&page).and_then(|latencies| Summary::parse(&text, latencies, cpu));
+        let summary = summary.ok_or_else(|| format!("no summary in:\n{text}"))?;
+        let requests_per_receive = received
+            .zip(received_before)
+            .map(|(after, before)| (after.requests - before.requests) / (after.receives - before.receives).max(1.0));
+        Ok(Summary { requests_per_receive, ..summary })
     }
+
+    /// What came so far, where the server tells.
+    fn received(&self) -> Result<Option<Received>, String> {
+        let Peer::Helenus { server, .. } = self else { return Ok(None) };
+        let metrics = metrics(server.admin_port)?;
+        Ok(Some(Received {
+            requests: total(&metrics, "helenus_requests_total"),
+            receives: total(&metrics, "helenus_receives_total"),
+        }))
+    }
+}
+
+/// Requests that came, and receives that brought them.
+struct Received {
+    requests: f64,
+    receives: f64,
+}
+
+/// The text of `/metrics`.
+fn metrics(admin_port: u16) -> Result<String, String> {
+    let asked = || {
+        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, admin_port))?;
+        socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    asked().map_err(|error: std::io::Error| format!("the admin endpoint: {error}"))
+}
+
+/// The sum of a metric over its lines.
+fn total(metrics: &str, name: &str) -> f64 {
+    let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once(' '));
+    values.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
 }
 
 impl Drop for Peer {
@@ -144,21 +196,41 @@ pub struct Summary {
     pub max_ms: f64,
     pub errors: f64,
     pub cpu_us: f64,
+    /// Where the server tells.
+    pub requests_per_receive: Option<f64>,
 }
 
 impl Summary {
-    fn parse(text: &str, cpu: Duration) -> Option<Summary> {
+    fn parse(text: &str, latencies: Latencies, cpu: Duration) -> Option<Summary> {
         let operations_per_s = figure(text, "Op rate")?;
         let seconds = time_s(text)?;
+        let Latencies { median_us, p99_us, max_us } = latencies;
         Some(Summary {
             operations_per_s,
             rows_per_s: figure(text, "Row rate")?,
-            median_ms: figure(text, "Latency median")?,
-            p99_ms: figure(text, "Latency 99th percentile")?,
-            max_ms: figure(text, "Latency max")?,
+            median_ms: median_us / 1e3,
+            p99_ms: p99_us / 1e3,
+            max_ms: max_us / 1e3,
             errors: figure(text, "Total errors")?,
             cpu_us: cpu.as_secs_f64() * 1e6 / operations(text, operations_per_s * seconds),
+            requests_per_receive: None,
         })
+    }
+}
+
+/// The latencies inside a graph, finer than those of the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+struct Latencies {
+    median_us: f64,
+    p99_us: f64,
+    max_us: f64,
+}
+
+impl Latencies {
+    fn of(page: &str) -> Option<Latencies> {
+        let (_, rest) = page.split_once("\"latency\":")?;
+        let (object, _) = rest.split_once('}')?;
+        serde_json::from_str(&format!("{object}}}")).ok()
     }
 }
 
@@ -178,11 +250,6 @@ pub fn figure(text: &str, label: &str) -> Option<f64> {
 fn time_s(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with("Total operation time"))?;
     line.split_once(':')?.1.trim().split(':').try_fold(0.0, |sum, part| Some(sum * 60.0 + part.parse::<f64>().ok()?))
-}
-
-fn programs() -> Result<PathBuf, String> {
-    let exe = std::env::current_exe().map_err(|error| error.to_string())?;
-    Ok(exe.parent().unwrap_or(Path::new(".")).to_owned())
 }
 
 fn script_path() -> PathBuf {
@@ -223,11 +290,20 @@ mod tests {
     fn the_summary_is_read() {
         let text = "Results:\nOp rate                   :   46,851 op/s  [WRITE: 46,851 op/s]\n\
                     Partition rate            :   46,851 pk/s  [W]\nRow rate : 468,510 row/s [W]\n\
-                    Latency median            :    0.9 ms [W]\nLatency 99th percentile : 13.8 ms\nLatency max : 99.1 ms\n\
                     Total partitions : 1,000 [W]\nTotal errors : 0\nTotal operation time : 00:01:10\n";
-        let summary = Summary::parse(text, Duration::from_millis(10)).expect("whole");
+        let page = r#"{"runs":[{"latency":{"median_us":912,"p99_us":13800,"max_us":99100},"intervals":[]}]}"#;
+        let latencies = Latencies::of(page).expect("whole");
+        let summary = Summary::parse(text, latencies, Duration::from_millis(10)).expect("whole");
         assert_eq!((summary.operations_per_s, summary.rows_per_s, summary.p99_ms), (46_851.0, 468_510.0, 13.8));
-        assert_eq!((summary.cpu_us, time_s(text)), (10.0, Some(70.0)));
-        assert_eq!(Summary::parse("Results:\n", Duration::ZERO), None);
+        assert_eq!((summary.cpu_us, summary.median_ms, time_s(text)), (10.0, 0.912, Some(70.0)));
+        assert_eq!(Summary::parse("Results:\n", latencies, Duration::ZERO), None);
+        assert_eq!(Latencies::of("{}"), None);
+    }
+
+    #[test]
+    fn a_metric_is_the_sum_of_its_lines() {
+        let metrics = "# TYPE helenus_receives_total counter\nhelenus_receives_total{shard=\"0\"} 3\n\
+                       helenus_receives_total{shard=\"1\"} 4\nhelenus_receives_total_other{shard=\"1\"} 9\n";
+        assert_eq!((total(metrics, "helenus_receives_total"), total(metrics, "helenus_sends_total")), (7.0, 0.0));
     }
 }

@@ -15,22 +15,23 @@ pub const POSITION: LogPosition = LogPosition::ZERO;
 
 /// A table of a blob key and so many blob columns, the ids of which are 1 and up.
 pub fn flat_table(columns: u16) -> Rc<Table> {
-    table(columns, &[])
+    table(TableId([9; 16]), "flat", columns, &[])
 }
 
 /// The same, its rows ordered by one text.
 pub fn clustered_table(columns: u16) -> Rc<Table> {
     let kind = ColumnKind::Clustering { position: 0, descending: false };
-    table(columns, &[Column { id: ColumnId(101), name: "ck".into(), ty: CqlType::Text, kind }])
+    let clustering = Column { id: ColumnId(101), name: "ck".into(), ty: CqlType::Text, kind };
+    table(TableId([8; 16]), "clustered", columns, &[clustering])
 }
 
-fn table(columns: u16, clustering: &[Column]) -> Rc<Table> {
+fn table(id: TableId, name: &str, columns: u16, clustering: &[Column]) -> Rc<Table> {
     let regular = (1..=columns).map(|id| column(id, &format!("c{id}"), ColumnKind::Regular));
     let key = column(100, "k", ColumnKind::PartitionKey(0));
     Rc::new(Table {
-        id: TableId([9; 16]),
+        id,
         keyspace: "k".into(),
-        name: "t".into(),
+        name: name.into(),
         version: 1,
         columns: Columns::new(regular.chain([key]).chain(clustering.iter().cloned()).collect()),
         dropped: Vec::new(),
