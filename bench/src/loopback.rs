@@ -2,6 +2,7 @@
 //! answers with as many bytes on a raw io_uring. The echo is the floor: no server can do less.
 
 mod cql;
+mod cql_echo;
 mod echo;
 mod load;
 
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::baseline::server::Server;
 use crate::calibration::median;
 use crate::inprocess::Kind;
+
+pub use cql_echo::start as start_cql_echo;
 
 /// Connections, requests in flight on each, and how many are measured.
 #[derive(Clone, Copy, Debug)]

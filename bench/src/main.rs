@@ -20,6 +20,7 @@ mod report;
 mod ring;
 mod scratch;
 mod steady;
+mod stress;
 mod w4;
 mod workloads;
 
@@ -31,6 +32,7 @@ usage: bench design [--no-loopback] [--json FILE]
        bench w2 [--seconds N] [--in-flight 1,64,...] [--cassandra] [--json FILE]
        bench w4 [--quick] [--json FILE]
        bench peers [engines|servers] [--rows N] [--rounds N] [--seconds N] [--in-flight N] [--json FILE]
+       bench stress [--seconds N] [--in-flight 1,64,...] [--json FILE]
        bench inprocess [KIND]... [--shards 1,2,...] [--to owner|any|one] [--quick] [--top N] [--profile FILE] [--json FILE]
        bench steady [--shards N] [--seconds N] [--rows N] [--in-flight N] [--json FILE]
        bench ring [--rounds N] [--messages N]
@@ -49,6 +51,7 @@ usage: bench design [--no-loopback] [--json FILE]
   peers       others in alternating rounds: the engine beside fjall and RocksDB (built with --features peers), the server
               beside a real Cassandra under W1's and W2's loads
   w4          updates of one partition: maps and partitions that grow, memory an element, writers on other cores
+  stress      what helenus-stress costs, against an echo that speaks CQL and stores nothing
   inprocess   instructions, allocations, CPU time, page faults and system calls an operation: whole requests through
               the server in one thread, over the simulated half of io. KIND is read, read-sstable, read-4-sstables, write, batch (10 rows), slice (10
               rows), collection (an element of a map), counter, row or
@@ -69,6 +72,7 @@ fn main() {
         Some(("w2", rest)) => workloads::w2(rest),
         Some(("w4", rest)) => w4::run(rest),
         Some(("peers", rest)) => peers::run(rest),
+        Some(("stress", rest)) => stress::run(rest),
         Some(("inprocess", rest)) => inprocess::run(rest),
         Some(("design", rest)) => design::run(rest),
         Some(("ladder", rest)) => ladder::run(rest),
