@@ -71,6 +71,10 @@ impl Helenus {
         Ok(Helenus { server, address, wire, data_dir })
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.server.process_id()
+    }
+
     pub fn measure(&self, shape: Shape) -> Result<Rate, String> {
         let mut rate = Err("nothing was measured".into());
         on_load_core(|| rate = load::run(self.address, &self.wire, true, shape, || self.server.cpu_ns()));

@@ -9,6 +9,7 @@ mod commit;
 mod counters;
 mod design;
 mod engine;
+mod flame;
 mod inprocess;
 mod ladder;
 mod loopback;
@@ -33,6 +34,7 @@ usage: bench design [--no-loopback] [--json FILE]
        bench w4 [--quick] [--json FILE]
        bench peers [engines|servers] [--rows N] [--rounds N] [--seconds N] [--in-flight N] [--json FILE]
        bench stress [--seconds N] [--in-flight 1,64,...] [--json FILE]
+       bench flame w1|w2|w4|read|write [--seconds N] [--top N] [--svg FILE] [--call-graph fp|dwarf] [--json FILE]
        bench inprocess [KIND]... [--shards 1,2,...] [--to owner|any|one] [--quick] [--top N] [--profile FILE] [--json FILE]
        bench steady [--shards N] [--seconds N] [--rows N] [--in-flight N] [--json FILE]
        bench ring [--rounds N] [--messages N]
@@ -52,6 +54,7 @@ usage: bench design [--no-loopback] [--json FILE]
               beside a real Cassandra under W1's and W2's loads
   w4          updates of one partition: maps and partitions that grow, memory an element, writers on other cores
   stress      what helenus-stress costs, against an echo that speaks CQL and stores nothing
+  flame       a flame graph of the server on one core under a workload, and its three largest costs (perf)
   inprocess   instructions, allocations, CPU time, page faults and system calls an operation: whole requests through
               the server in one thread, over the simulated half of io. KIND is read, read-sstable, read-4-sstables, write, batch (10 rows), slice (10
               rows), collection (an element of a map), counter, row or
@@ -73,6 +76,7 @@ fn main() {
         Some(("w4", rest)) => w4::run(rest),
         Some(("peers", rest)) => peers::run(rest),
         Some(("stress", rest)) => stress::run(rest),
+        Some(("flame", rest)) => flame::run(rest),
         Some(("inprocess", rest)) => inprocess::run(rest),
         Some(("design", rest)) => design::run(rest),
         Some(("ladder", rest)) => ladder::run(rest),

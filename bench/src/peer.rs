@@ -1,7 +1,5 @@
 //! A server under load from helenus-stress: Helenus, or a real Cassandra by the script `bench/cassandra`.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -10,6 +8,7 @@ use serde::Deserialize;
 
 use crate::baseline::server::{Server, process_cpu};
 use crate::scratch::programs;
+use crate::steady::metrics::{Scrape, get};
 
 /// Where Cassandra listens: not where a Helenus or another Cassandra would.
 const CASSANDRA_HOST: &str = "127.0.0.3";
@@ -134,11 +133,9 @@ impl Peer {
     /// What came so far, where the server tells.
     fn received(&self) -> Result<Option<Received>, String> {
         let Peer::Helenus { server, .. } = self else { return Ok(None) };
-        let metrics = metrics(server.admin_port)?;
-        Ok(Some(Received {
-            requests: total(&metrics, "helenus_requests_total"),
-            receives: total(&metrics, "helenus_receives_total"),
-        }))
+        let scrape = Scrape::parse(&get(server.admin_port, "/metrics")?);
+        let total = |metric| scrape.shards().iter().filter_map(|shard| scrape.sum(metric, *shard)).sum();
+        Ok(Some(Received { requests: total("helenus_requests_total"), receives: total("helenus_receives_total") }))
     }
 }
 
@@ -146,24 +143,6 @@ impl Peer {
 struct Received {
     requests: f64,
     receives: f64,
-}
-
-/// The text of `/metrics`.
-fn metrics(admin_port: u16) -> Result<String, String> {
-    let asked = || {
-        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, admin_port))?;
-        socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
-        let mut text = String::new();
-        socket.read_to_string(&mut text)?;
-        Ok(text)
-    };
-    asked().map_err(|error: std::io::Error| format!("the admin endpoint: {error}"))
-}
-
-/// The sum of a metric over its lines.
-fn total(metrics: &str, name: &str) -> f64 {
-    let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once(' '));
-    values.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
 }
 
 impl Drop for Peer {
@@ -298,12 +277,5 @@ mod tests {
         assert_eq!((summary.cpu_us, summary.median_ms, time_s(text)), (10.0, 0.912, Some(70.0)));
         assert_eq!(Summary::parse("Results:\n", latencies, Duration::ZERO), None);
         assert_eq!(Latencies::of("{}"), None);
-    }
-
-    #[test]
-    fn a_metric_is_the_sum_of_its_lines() {
-        let metrics = "# TYPE helenus_receives_total counter\nhelenus_receives_total{shard=\"0\"} 3\n\
-                       helenus_receives_total{shard=\"1\"} 4\nhelenus_receives_total_other{shard=\"1\"} 9\n";
-        assert_eq!((total(metrics, "helenus_receives_total"), total(metrics, "helenus_sends_total")), (7.0, 0.0));
     }
 }

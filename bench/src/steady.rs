@@ -2,7 +2,7 @@
 //! faults an operation, flushes included, and its system calls by kind. The `helenus` beside this program must count:
 //! `cargo build --release --features count`.
 
-mod metrics;
+pub mod metrics;
 mod trace;
 
 use std::path::PathBuf;

@@ -7,6 +7,7 @@
 
 use crate::arguments::{Given, Takes};
 use crate::calibration::{self, median};
+use crate::flame::{Recorded, Recording};
 use crate::loopback::cores;
 use crate::peer::{Peer, Summary};
 use crate::report::{Report, short};
@@ -294,6 +295,34 @@ fn compare(ours: &Measured, theirs: &Measured, report: &mut Report) {
         tell(&format!("operations a CPU second, {at}"), theirs.cpu_us / ours.cpu_us, OWED_CPU);
         tell(&format!("shorter p99, {at}"), theirs.p99_ms / ours.p99_ms, OWED_P99);
     }
+}
+
+/// A load whose flame graph is drawn.
+pub enum Flame {
+    Mixed { rows: u64 },
+    Batches,
+}
+
+/// Runs one load on Helenus while it is recorded.
+pub fn flame(load: Flame, seconds: u64, recording: Recording<'_>) -> Result<Recorded, String> {
+    let workload = match load {
+        Flame::Mixed { rows } => w1_of(rows),
+        Flame::Batches => w2_all(),
+    };
+    let set = CpuSet::of_this_machine();
+    let peer = Peer::helenus(&set.server)?;
+    fill(&peer, &workload, set.load.as_deref())?;
+    compact(&peer, &workload)?;
+    let last = workload.loads.last().ok_or("a workload has a load")?;
+    let words = last.run(&format!("duration={seconds}s"), FILL_IN_FLIGHT, None);
+    let perf = recording(peer.process_id())?;
+    let summary = peer.stress(&words, set.load.as_deref())?;
+    println!(
+        "$ helenus-stress {words}\n  {} op/s, {:.2} µs of server CPU",
+        short(summary.operations_per_s),
+        summary.cpu_us
+    );
+    perf.end()
 }
 
 /// W1 and W2 on Helenus and a real Cassandra, both up, in alternating rounds: medians and spread.
