@@ -1,7 +1,7 @@
 //! `bench flame`: a flame graph of the server on one core under a workload, and its largest costs.
 //!
-//! perf samples the server's threads by the CPU clock, with call chains by frame pointers (a build without them gives
-//! shallow ones: see `.cargo/config.toml`). What is drawn is what perf gives; for the list of costs, a library's function
+//! perf samples the server's threads by the CPU clock, with call chains by frame pointers, which a build has with
+//! `RUSTFLAGS="-C force-frame-pointers=yes"`; without them chains are shallow, but for `--call-graph dwarf`. What is drawn is what perf gives; for the list of costs, a library's function
 //! counts as the function of Helenus's that called it, and the kernel's as the operation that it was asked for.
 
 mod costs;

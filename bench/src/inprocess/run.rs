@@ -236,13 +236,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_goes_through_and_costs_more_than_the_floor() {
+    fn every_kind_goes_through_and_so_does_its_floor() {
         for kind in KINDS {
-            let shape = |floor| Shape { kind, shards: 1, to: To::Owner, floor, operations: WINDOW };
-            match (run(&shape(false)), run(&shape(true))) {
-                (Ok(node), Ok(floor)) => assert!(node.allocations >= floor.allocations, "{kind:?}"),
-                (Err(refused), _) if kind == Kind::Counter => assert!(refused.contains("counter"), "{refused}"),
-                (node, floor) => panic!("{kind:?}: {node:?} {floor:?}"),
+            for floor in [false, true] {
+                let shape = Shape { kind, shards: 1, to: To::Owner, floor, operations: WINDOW };
+                assert!(run(&shape).is_ok(), "{kind:?}, floor {floor}");
             }
         }
     }
