@@ -8,11 +8,35 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// Tasks that wait for one thing.
+#[derive(Default)]
+pub struct WakerList(RefCell<Vec<Waker>>);
+
+impl WakerList {
+    /// Has `waker` woken at the next `wake_all`.
+    pub fn wait(&self, waker: &Waker) {
+        let mut waiting = self.0.borrow_mut();
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+
+    pub fn wake_all(&self) {
+        let mut woken = std::mem::take(&mut *self.0.borrow_mut());
+        woken.drain(..).for_each(Waker::wake);
+        let mut waiting = self.0.borrow_mut();
+        if waiting.is_empty() {
+            // Its memory serves those who wait next.
+            *waiting = woken;
+        }
+    }
+}
+
 /// Wakes everyone who waits. A wait that starts after `notify_all` waits for the next one.
 #[derive(Default)]
 pub struct Notify {
     generation: Cell<u64>,
-    waiting: RefCell<Vec<Waker>>,
+    waiting: WakerList,
 }
 
 impl Notify {
@@ -22,13 +46,7 @@ impl Notify {
 
     pub fn notify_all(&self) {
         self.generation.set(self.generation.get() + 1);
-        let mut waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.drain(..).for_each(Waker::wake);
-        let mut now_waiting = self.waiting.borrow_mut();
-        if now_waiting.is_empty() {
-            // Its memory serves those who wait next.
-            *now_waiting = waiting;
-        }
+        self.waiting.wake_all();
     }
 
     /// Completes at the first `notify_all` after this call.
@@ -49,10 +67,7 @@ impl Future for Notified<'_> {
         if self.of.generation.get() != self.seen {
             return Poll::Ready(());
         }
-        let mut waiting = self.of.waiting.borrow_mut();
-        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            waiting.push(context.waker().clone());
-        }
+        self.of.waiting.wait(context.waker());
         Poll::Pending
     }
 }

@@ -16,7 +16,7 @@ use super::task::{Tasks, Yield};
 use super::timers::{Sleep, Timers};
 use super::watch::Heartbeat;
 use crate::base::ids::{ShardId, TimestampMicros};
-use crate::base::local::{Permit, Semaphore};
+use crate::base::local::{Permit, Semaphore, WakerList};
 use crate::io::{IoClass, IoStats, TaskClass, allocated};
 
 /// All that one shard's half of `io` keeps.
@@ -32,7 +32,7 @@ pub(super) struct Shard {
     /// Shards for which something was put in since the last flush.
     to_ring: RefCell<Vec<ShardId>>,
     /// Tasks that wait for this shard's doorbell.
-    at_the_door: RefCell<Vec<Waker>>,
+    at_the_door: WakerList,
     pub(super) helper: RefCell<Option<Helper>>,
     /// Every shard's heartbeat, this one's too.
     heartbeats: Arc<[Heartbeat]>,
@@ -73,7 +73,7 @@ impl Core {
             tasks: Tasks::new(),
             doorbells,
             to_ring: RefCell::default(),
-            at_the_door: RefCell::default(),
+            at_the_door: WakerList::default(),
             helper: RefCell::default(),
             heartbeats,
             budgets: IoClass::ALL.map(|class| Semaphore::new(class.in_flight_max())),
@@ -193,21 +193,12 @@ impl Core {
 
     /// Wakes `waker` the next time that this shard's doorbell rings.
     pub(super) fn wait_at_the_door(&self, waker: &Waker) {
-        let mut waiting = self.0.at_the_door.borrow_mut();
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push(waker.clone());
-        }
+        self.0.at_the_door.wait(waker);
     }
 
     /// Wakes those who wait for the doorbell.
     pub(super) fn answer_the_door(&self) {
-        let mut woken = std::mem::take(&mut *self.0.at_the_door.borrow_mut());
-        woken.drain(..).for_each(Waker::wake);
-        let mut waiting = self.0.at_the_door.borrow_mut();
-        if waiting.is_empty() {
-            // Its memory serves those who wait next.
-            *waiting = woken;
-        }
+        self.0.at_the_door.wake_all();
     }
 }
 

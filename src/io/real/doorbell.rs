@@ -2,32 +2,27 @@
 //! from another shard's ring, or its eventfd, which a read in its own ring always watches.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use super::eventfd::Eventfd;
 use super::park::Park;
 
 pub(super) struct Doorbell {
     pub(super) park: Park,
-    eventfd: OwnedFd,
+    eventfd: Eventfd,
     /// The shard's ring, once it has one; -1 before.
     ring_fd: AtomicI32,
 }
 
 impl Doorbell {
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: eventfd takes no pointers.
-        let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `raw` is a fresh descriptor that nothing else owns.
-        let eventfd = unsafe { OwnedFd::from_raw_fd(raw) };
+        let eventfd = Eventfd::new()?;
         Ok(Doorbell { park: Park::new(), eventfd, ring_fd: AtomicI32::new(-1) })
     }
 
     pub(super) fn raw_fd(&self) -> RawFd {
-        self.eventfd.as_raw_fd()
+        self.eventfd.raw_fd()
     }
 
     pub(super) fn publish_ring(&self, ring_fd: RawFd) {
@@ -48,30 +43,13 @@ impl Doorbell {
 
     /// Ends the shard's sleep by its eventfd.
     pub(super) fn wake(&self) {
-        let one = 1u64;
-        loop {
-            // SAFETY: `one` is 8 readable bytes for the length of the call.
-            let written = unsafe { libc::write(self.raw_fd(), (&raw const one).cast(), 8) };
-            // The counter cannot be full: it would take 2^64 - 1 wakes without a read. Only a signal can get between.
-            if written == 8 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                debug_assert_eq!(written, 8, "a write to an eventfd of ours");
-                return;
-            }
-        }
+        self.eventfd.ring();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn reads(doorbell: &Doorbell) -> u64 {
-        let mut count = 0u64;
-        // SAFETY: `count` is 8 writable bytes for the length of the call.
-        let read = unsafe { libc::read(doorbell.raw_fd(), (&raw mut count).cast(), 8) };
-        assert_eq!(read, 8);
-        count
-    }
 
     #[test]
     fn a_sleeper_gets_one_wake_for_many_rings() {
@@ -80,7 +58,7 @@ mod tests {
         for _ in 0..5 {
             doorbell.ring_from_thread();
         }
-        assert_eq!(reads(&doorbell), 1);
+        assert_eq!(doorbell.eventfd.read().expect("rung"), 1);
         assert!(doorbell.park.take());
     }
 

@@ -1,12 +1,12 @@
 //! The helper thread of a shard: blocking work that has no operation in the ring. Made at its first use.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Poll;
 
 use super::core::Core;
 use super::cpus::Affinity;
+use super::eventfd::Eventfd;
 use super::spsc::{Consumer, Producer, ring};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -19,18 +19,12 @@ const JOBS_MAX: usize = 1024;
 pub(super) struct Helper {
     /// Taken away to tell the helper that there is nothing more to come.
     jobs: Option<Producer<Job>>,
-    bell: Arc<OwnedFd>,
+    bell: Arc<Eventfd>,
 }
 
 impl Helper {
     fn start(name: String) -> io::Result<Self> {
-        // SAFETY: eventfd takes no pointers.
-        let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `raw` is a fresh descriptor that nothing else owns.
-        let bell = Arc::new(unsafe { OwnedFd::from_raw_fd(raw) });
+        let bell = Arc::new(Eventfd::new()?);
         let (jobs, queue) = ring::<Job>(JOBS_MAX);
         let theirs = bell.clone();
         std::thread::Builder::new().name(name).spawn(move || {
@@ -44,27 +38,20 @@ impl Helper {
     /// Gives the job back where too many wait.
     fn take(&self, job: Job) -> Result<(), Job> {
         self.jobs.as_ref().expect("taken away at the end alone").push(job)?;
-        self.ring();
+        self.bell.ring();
         Ok(())
-    }
-
-    fn ring(&self) {
-        let one = 1u64;
-        // SAFETY: `one` is 8 readable bytes for the length of the call. It fails only where a signal came between, and
-        // then it is done again.
-        while unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) } != 8 {}
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         self.jobs = None;
-        self.ring();
+        self.bell.ring();
     }
 }
 
 /// Does jobs until the shard's end of the ring is gone.
-fn serve(queue: &Consumer<Job>, bell: &OwnedFd) {
+fn serve(queue: &Consumer<Job>, bell: &Eventfd) {
     loop {
         // Looked at before the ring: what was put in before that end went is still taken.
         let is_last = queue.is_abandoned();
@@ -72,9 +59,7 @@ fn serve(queue: &Consumer<Job>, bell: &OwnedFd) {
         if is_last {
             return;
         }
-        let mut rung = 0u64;
-        // SAFETY: `rung` is 8 writable bytes for the length of the call. Whatever it ends with, the ring is looked at.
-        unsafe { libc::read(bell.as_raw_fd(), (&raw mut rung).cast(), 8) };
+        let _rung = bell.read(); // whatever it ends with, the ring is looked at
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `ops`, `fd` | operations under way, with their buffers and descriptors |
 //! | `file`, `fs`, `socket`, `timers` | what is waited for |
 //! | `mesh`, `spsc` | messages between shards |
-//! | `doorbell`, `park` | wakes between shards, none lost |
+//! | `doorbell`, `park`, `eventfd` | wakes between shards, none lost |
 //! | `helper`, `cpus` | blocking work, on a thread beside the shard |
 //! | `watch` | the thread that logs the stack of a shard whose turn is too long |
 //! | `probe`, `signal`, `lock`, `random` | small things of the system |
@@ -27,6 +27,7 @@ mod core;
 mod cpus;
 mod doorbell;
 mod driver;
+mod eventfd;
 mod fd;
 mod file;
 mod fs;
