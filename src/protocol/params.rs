@@ -60,9 +60,7 @@ impl<'a> Values<'a> {
         let count = reader.short("the number of values")?;
         let body = reader.rest();
         for _ in 0..count {
-            if named || reader.take_counted().is_none() {
-                read_value(reader, named, version)?;
-            }
+            read_value(reader, named, version)?;
         }
         let len_bytes = body.len() - reader.left_bytes();
         Ok(Values { body: body.get(..len_bytes).unwrap_or_default(), count, named, version })
@@ -115,11 +113,6 @@ impl<'a> Iterator for ValuesIter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        if !self.named
-            && let Some(bytes) = self.reader.take_counted()
-        {
-            return Some((None, Value::Bytes(bytes)));
-        }
         let value = read_value(&mut self.reader, self.named, self.version);
         debug_assert!(value.is_ok(), "values were checked when their message was decoded");
         value.ok()
@@ -132,7 +125,20 @@ impl<'a> Iterator for ValuesIter<'a> {
 
 impl ExactSizeIterator for ValuesIter<'_> {}
 
+#[inline]
 fn read_value<'a>(
+    reader: &mut Reader<'a>,
+    named: bool,
+    version: ProtocolVersion,
+) -> Read<(Option<&'a str>, Value<'a>)> {
+    if !named && let Some(bytes) = reader.take_counted() {
+        return Ok((None, Value::Bytes(bytes)));
+    }
+    read_unusual_value(reader, named, version)
+}
+
+/// One with a name, null, unset or wrong; any other too.
+fn read_unusual_value<'a>(
     reader: &mut Reader<'a>,
     named: bool,
     version: ProtocolVersion,
