@@ -19,15 +19,11 @@ impl Memtable {
     /// What is live of the row at `now_s`, as if there were no other source.
     pub fn point(&self, at: &PointKey, now_s: i64) -> Point<'_> {
         let arena = &self.arena;
-        let Some(found) = self.partitions.find(arena, at.token, &at.key) else { return Point::None };
-        let partition = partition::read(arena, found);
+        let Some(partition) = self.partition_head(at) else { return Point::None };
         if !partition.ranges().is_null() || !partition.deletion().is_live() {
             return Point::Deletions;
         }
-        let order = self.table.clustering_order();
-        let compare = |element| order.compare_rows(row::clustering(arena, element), &at.clustering);
-        let Some(found) = tree::find(arena, partition.rows(), compare) else { return Point::None };
-        let row = row::head(arena, found);
+        let Some(row) = self.row_head(partition, at) else { return Point::None };
         if !row.deletion().is_live() {
             return Point::Deletions;
         }
@@ -52,16 +48,12 @@ impl Memtable {
     /// so simple: ranges of its partition are deleted, or it has such a column.
     pub fn add_point<'a>(&'a self, at: &PointKey, merge: &mut PointMerge<'a>) -> bool {
         let arena = &self.arena;
-        let Some(found) = self.partitions.find(arena, at.token, &at.key) else { return true };
-        let partition = partition::read(arena, found);
+        let Some(partition) = self.partition_head(at) else { return true };
         if !partition.ranges().is_null() {
             return false;
         }
         merge.cover(partition.deletion());
-        let order = self.table.clustering_order();
-        let compare = |element| order.compare_rows(row::clustering(arena, element), &at.clustering);
-        let Some(found) = tree::find(arena, partition.rows(), compare) else { return true };
-        let row = row::head(arena, found);
+        let Some(row) = self.row_head(partition, at) else { return true };
         merge.row(row.clustering(), row.liveness(), row.deletion());
         for element in tree::elements(arena, row.cells()) {
             match cell::read(arena, element) {
@@ -70,5 +62,18 @@ impl Memtable {
             }
         }
         true
+    }
+
+    #[inline]
+    fn partition_head(&self, at: &PointKey) -> Option<partition::Head<'_>> {
+        let found = self.partitions.find(&self.arena, at.token, &at.key)?;
+        Some(partition::read(&self.arena, found))
+    }
+
+    #[inline]
+    fn row_head(&self, partition: partition::Head<'_>, at: &PointKey) -> Option<row::Head<'_>> {
+        let (arena, order) = (&self.arena, self.table.clustering_order());
+        let compare = |element| order.compare_rows(row::clustering(arena, element), &at.clustering);
+        tree::find(arena, partition.rows(), compare).map(|found| row::head(arena, found))
     }
 }

@@ -173,7 +173,7 @@ impl<'a> Iterator for Entries<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry<'a>> {
-        self.reader.next_entry().expect("parse has checked every entry")
+        self.reader.next_entry().expect("entries are checked by parse, or their builder's")
     }
 }
 
@@ -187,7 +187,7 @@ impl<'a> Iterator for Items<'a> {
     type Item = Item<'a>;
 
     fn next(&mut self) -> Option<Item<'a>> {
-        let checked = "parse has checked every entry";
+        let checked = "entries are checked by parse, or their builder's";
         Some(match self.reader.next_entry().expect(checked)? {
             Entry::PartitionDeletion(deletion) => Item::PartitionDeletion(deletion),
             Entry::RangeTombstone { start, end, deletion } => Item::RangeTombstone { start, end, deletion },

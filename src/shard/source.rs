@@ -13,7 +13,7 @@ use crate::mutation::read::Slice;
 use crate::mutation::{Fragment, PartitionCursor, PartitionStart, ReadStop, Row};
 use crate::schema::ClusteringOrder;
 use crate::shard::tables::{SstableSet, TableStore};
-use crate::sstable::{SSTableCursor, SSTableScan, View};
+use crate::sstable::{Reader, SSTableCursor, SSTableScan, View};
 
 /// The sources of a table, held while a page is tried. Memtables cannot change meanwhile.
 pub struct Sources<'s> {
@@ -71,6 +71,21 @@ impl<'s> Sources<'s> {
         Versions { active: self.active.number(), held }
     }
 
+    /// Asks each SSTable, until one says false. One that misses a block does not end it: the others are asked too, so that
+    /// all that is missing is loaded at once.
+    fn ask_sstables<'a>(&'a self, mut ask: impl FnMut(&'a Reader) -> Result<bool, ReadStop>) -> Result<bool, ReadStop> {
+        let mut missed = false;
+        for reader in self.sstables.iter() {
+            match ask(reader) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(ReadStop::Miss) => missed = true,
+                Err(stop) => return Err(stop),
+            }
+        }
+        if missed { Err(ReadStop::Miss) } else { Ok(true) }
+    }
+
     /// One partition's cursors, from every source that has it.
     pub fn partition<'a>(
         &'a self,
@@ -84,16 +99,12 @@ impl<'s> Sources<'s> {
         for memtable in self.memtables() {
             cursors.extend(memtable.partition(token, key, slices, reversed).map(SourceCursor::Memtable));
         }
-        let mut missed = false;
-        for reader in self.sstables.iter() {
-            match reader.partition(view, token, key, slices, reversed) {
-                Ok(cursor) => cursors.extend(cursor.map(SourceCursor::Sstable)),
-                // Ask the others too, so that all that is missing is loaded at once.
-                Err(ReadStop::Miss) => missed = true,
-                Err(stop) => return Err(stop),
-            }
-        }
-        if missed { Err(ReadStop::Miss) } else { Ok(cursors) }
+        self.ask_sstables(|reader| {
+            let cursor = reader.partition(view, token, key, slices, reversed)?;
+            cursors.extend(cursor.map(SourceCursor::Sstable));
+            Ok(true)
+        })?;
+        Ok(cursors)
     }
 
     /// One row, out of all sources that have it. False, and the merge of no use, where one of them leaves it to `row`.
@@ -108,17 +119,7 @@ impl<'s> Sources<'s> {
                 return Ok(false);
             }
         }
-        let mut missed = false;
-        for reader in self.sstables.iter() {
-            match reader.add_point(view, at, merge) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                // Ask the others too, so that all that is missing is loaded at once.
-                Err(ReadStop::Miss) => missed = true,
-                Err(stop) => return Err(stop),
-            }
-        }
-        if missed { Err(ReadStop::Miss) } else { Ok(true) }
+        self.ask_sstables(|reader| reader.add_point(view, at, merge))
     }
 
     /// One row by the slice that holds it, or the static row where there are no slices: deletions applied, tombstones of
