@@ -1,6 +1,9 @@
 //! A block while records are added to it, and after it was closed for its write.
 
-use super::format::{BLOCK_HEADER_BYTES, BlockHeader, Place, RECORD_HEADER_BYTES, RecordKind, padded, write_record};
+use super::format::{
+    BLOCK_HEADER_BYTES, BlockHeader, FORMAT_VERSION, Place, RECORD_HEADER_BYTES, RecordKind, padded, payload_crc,
+    record_seed, write_record,
+};
 use crate::base::ids::LogPosition;
 use crate::io::AlignedBuf;
 
@@ -12,6 +15,8 @@ pub struct OpenBlock {
     /// Where it must end: the buffer's or the segment's end.
     limit_bytes: usize,
     records: u32,
+    /// `Place::segment_seed` of its place.
+    segment_seed: u32,
 }
 
 /// A block ready to be written at its offset.
@@ -29,7 +34,14 @@ impl OpenBlock {
         let limit_bytes = room_bytes.min(buf.capacity());
         assert!(limit_bytes >= BLOCK_HEADER_BYTES, "a block has room for its header");
         buf.set_len(limit_bytes);
-        OpenBlock { place, buf, used_bytes: BLOCK_HEADER_BYTES, limit_bytes, records: 0 }
+        OpenBlock {
+            place,
+            buf,
+            used_bytes: BLOCK_HEADER_BYTES,
+            limit_bytes,
+            records: 0,
+            segment_seed: place.segment_seed(),
+        }
     }
 
     /// Whether `bytes` more, record headers included, fit.
@@ -49,8 +61,8 @@ impl OpenBlock {
 
     /// Adds a record that fits.
     pub fn push(&mut self, kind: RecordKind, body: &[&[u8]]) {
-        let place = self.next_place();
-        self.used_bytes += write_record(&mut self.buf[self.used_bytes..], place, kind, body);
+        let seed = record_seed(self.segment_seed, self.next_place().offset_bytes);
+        self.used_bytes += write_record(&mut self.buf[self.used_bytes..], seed, kind, body);
         self.records += 1;
     }
 
@@ -58,9 +70,10 @@ impl OpenBlock {
     pub fn close(mut self, synced: LogPosition, previous_end: LogPosition) -> ClosedBlock {
         let payload = &self.buf[BLOCK_HEADER_BYTES..self.used_bytes];
         let header = BlockHeader {
+            version: FORMAT_VERSION,
             place: self.place,
             payload_bytes: u32::try_from(payload.len()).expect("a block is smaller than a segment"),
-            payload_crc: crc32c::crc32c(payload),
+            payload_crc: payload_crc(payload),
             synced,
             previous_end,
         };
@@ -99,7 +112,7 @@ mod tests {
         assert_eq!(closed.end, LogPosition { segment: SegmentId(2), offset_bytes: 8192 });
         let header = BlockHeader::decode(&closed.buf, PLACE).unwrap();
         let payload = header.payload(&closed.buf).unwrap();
-        let records: Vec<_> = Records::new(PLACE, payload).map(Result::unwrap).collect();
+        let records: Vec<_> = Records::new(&header, payload).map(Result::unwrap).collect();
         assert_eq!((records[0].body, records[1].body), (b"one".as_slice(), b"two".as_slice()));
         assert_eq!(records[1].place, position);
         assert!(closed.buf[BLOCK_HEADER_BYTES + payload.len()..].iter().all(|byte| *byte == 0));

@@ -10,7 +10,13 @@ pub const BLOCK_HEADER_BYTES: usize = 64;
 /// The header before each record's body.
 pub const RECORD_HEADER_BYTES: usize = 12;
 /// The version that this code writes, and the highest that it reads.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
+/// The first version, whose checksums were made otherwise. It is still read.
+const FIRST_VERSION: u16 = 1;
+
+const RECORD_CRC_BYTES: usize = 4;
+/// Of records' checksums, how many bytes are taken at a time.
+const GATHERED_BYTES: usize = 64 * RECORD_CRC_BYTES;
 
 const MAGIC: [u8; 4] = *b"HLOG";
 const TABLE_SCHEMA_FIXED_BYTES: usize = 20;
@@ -64,7 +70,7 @@ impl RecordKind {
     }
 }
 
-/// Where bytes stand: mixed into every checksum, so that bytes of another place or another use never pass.
+/// Where bytes stand: part of every checksum, so that bytes of another place or another use never pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub stream: StreamId,
@@ -77,6 +83,22 @@ impl Place {
         LogPosition { segment: self.segment, offset_bytes: self.offset_bytes }
     }
 
+    /// What the checksum of a record here begins from, in blocks of this version.
+    pub fn record_seed(self, version: u16) -> u32 {
+        if version == FIRST_VERSION {
+            return crc32c::crc32c_append(self.segment_seed(), &self.offset_bytes.to_le_bytes());
+        }
+        record_seed(self.segment_seed(), self.offset_bytes)
+    }
+
+    /// What `record_seed` takes of the segment.
+    pub fn segment_seed(self) -> u32 {
+        let mut use_of_file = [0u8; 12];
+        use_of_file[..4].copy_from_slice(&self.stream.0.to_le_bytes());
+        use_of_file[4..].copy_from_slice(&self.segment.0.to_le_bytes());
+        crc32c::crc32c(&use_of_file)
+    }
+
     /// The place `bytes` further on in the same segment. The caller stays within a segment, whose size fits 32 bits.
     pub fn plus(self, bytes: usize) -> Place {
         let bytes = u32::try_from(bytes).expect("a segment is smaller than 4 GiB");
@@ -87,9 +109,11 @@ impl Place {
 /// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
+    pub version: u16,
     pub place: Place,
     /// Bytes of records after the header, without the padding.
     pub payload_bytes: u32,
+    /// What `payload_crc` gives for the records.
     pub payload_crc: u32,
     /// Everything before this position was synced when the block was built.
     pub synced: LogPosition,
@@ -112,6 +136,8 @@ pub enum BadBlock {
     Length { payload_bytes: u32, room_bytes: usize },
     #[error("the block's checksum is {got:08x}, not {want:08x}")]
     PayloadCrc { want: u32, got: u32 },
+    #[error("the record at offset {0}: {1}")]
+    Record(u32, BadRecord),
     #[error("written by a newer format, version {0}")]
     NewerVersion(u16),
 }
@@ -135,7 +161,7 @@ impl BlockHeader {
             at += bytes.len();
         };
         put(&MAGIC);
-        put(&FORMAT_VERSION.to_le_bytes());
+        put(&self.version.to_le_bytes());
         put(&[0; 2]);
         put(&[0; 4]); // the header's checksum, below
         put(&self.place.stream.0.to_le_bytes());
@@ -176,10 +202,11 @@ impl BlockHeader {
             return Err(BadBlock::HeaderCrc { want, got });
         }
         let version = u16::from_le_bytes([raw[4], raw[5]]);
-        if version != FORMAT_VERSION {
+        if !(FIRST_VERSION..=FORMAT_VERSION).contains(&version) {
             return Err(BadBlock::NewerVersion(version));
         }
         Ok(BlockHeader {
+            version,
             place: Place {
                 stream: StreamId(u32_at(raw, 12)),
                 segment: SegmentId(u64_at(raw, 16)),
@@ -192,18 +219,51 @@ impl BlockHeader {
         })
     }
 
-    /// The payload of this header's block, whose bytes start `block`. Checks length and checksum.
+    /// The payload of this header's block, whose bytes start `block`. Checks length and checksums, those of the records too.
     pub fn payload<'a>(&self, block: &'a [u8]) -> Result<&'a [u8], BadBlock> {
         let from = block.get(BLOCK_HEADER_BYTES..).unwrap_or_default();
         let Some(payload) = from.get(..self.payload_bytes as usize) else {
             return Err(BadBlock::Length { payload_bytes: self.payload_bytes, room_bytes: from.len() });
         };
-        let got = crc32c::crc32c(payload);
+        let got = if self.version == FIRST_VERSION {
+            crc32c::crc32c(payload)
+        } else {
+            if let Some(Err((at, bad))) = Records::new(self, payload).find(Result::is_err) {
+                return Err(BadBlock::Record(at.offset_bytes, bad));
+            }
+            payload_crc(payload)
+        };
         if got != self.payload_crc {
             return Err(BadBlock::PayloadCrc { want: self.payload_crc, got });
         }
         Ok(payload)
     }
+}
+
+/// The checksum over a block's records: over their own checksums, each of which covers the rest of its record. Up to the
+/// first record that does not fit.
+pub fn payload_crc(payload: &[u8]) -> u32 {
+    let (mut crc, mut rest) = (0, payload);
+    let mut gathered = [0; GATHERED_BYTES];
+    loop {
+        let mut gathered_bytes = 0;
+        for slot in gathered.as_chunks_mut::<RECORD_CRC_BYTES>().0 {
+            let Some((record_crc, body_bytes)) = record_head(rest) else { break };
+            *slot = record_crc;
+            gathered_bytes += RECORD_CRC_BYTES;
+            rest = rest.get(RECORD_HEADER_BYTES + body_bytes..).unwrap_or_default();
+        }
+        crc = crc32c::crc32c_append(crc, &gathered[..gathered_bytes]);
+        if gathered_bytes < GATHERED_BYTES {
+            return crc;
+        }
+    }
+}
+
+/// Checksum and length of the body of the record at the front of `bytes`, as they stand there.
+fn record_head(bytes: &[u8]) -> Option<([u8; RECORD_CRC_BYTES], usize)> {
+    let &[a, b, c, d, len @ .., _, _, _, _] = bytes.first_chunk::<RECORD_HEADER_BYTES>()?;
+    Some(([a, b, c, d], u32::from_le_bytes(len) as usize))
 }
 
 /// `bytes` rounded up to whole blocks.
@@ -223,11 +283,18 @@ fn u64_at(raw: &[u8; BLOCK_HEADER_BYTES], at: usize) -> u64 {
     u64::from(u32_at(raw, at)) | u64::from(u32_at(raw, at + 4)) << 32
 }
 
-/// Writes one record to the front of `out`: header, then the concatenation of `body`. Gives its whole length.
+/// What a record's checksum begins from at an offset of a segment.
+#[inline]
+pub fn record_seed(segment_seed: u32, offset_bytes: u32) -> u32 {
+    segment_seed ^ offset_bytes
+}
+
+/// Writes one record to the front of `out`: header, then the concatenation of `body`; its checksum begins from `seed`
+/// (`Place::record_seed`). Gives its whole length.
 ///
 /// # Panics
 /// Where `out` is too short: the caller has made room.
-pub fn write_record(out: &mut [u8], place: Place, kind: RecordKind, body: &[&[u8]]) -> usize {
+pub fn write_record(out: &mut [u8], seed: u32, kind: RecordKind, body: &[&[u8]]) -> usize {
     let mut end = RECORD_HEADER_BYTES;
     for part in body {
         out[end..end + part.len()].copy_from_slice(part);
@@ -237,7 +304,7 @@ pub fn write_record(out: &mut [u8], place: Place, kind: RecordKind, body: &[&[u8
     out[4..8].copy_from_slice(&body_bytes.to_le_bytes());
     out[8] = kind.code();
     out[9..RECORD_HEADER_BYTES].fill(0);
-    let crc = record_crc(place, &out[4..end]);
+    let crc = crc32c::crc32c_append(seed, &out[4..end]);
     out[..4].copy_from_slice(&crc.to_le_bytes());
     end
 }
@@ -254,21 +321,22 @@ pub struct RawRecord<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
     #[error("a record of {body_bytes} bytes where {room_bytes} are left")]
-    Length { body_bytes: u32, room_bytes: usize },
+    Length { body_bytes: usize, room_bytes: usize },
     #[error("the record's checksum is {got:08x}, not {want:08x}")]
     Crc { want: u32, got: u32 },
 }
 
 /// The records of one block's payload, in order. Ends after the first bad one.
 pub struct Records<'a> {
+    version: u16,
     place: Place,
     rest: &'a [u8],
 }
 
 impl<'a> Records<'a> {
-    /// `block` is where the block starts; `payload` what follows its header.
-    pub fn new(block: Place, payload: &'a [u8]) -> Records<'a> {
-        Records { place: block.plus(BLOCK_HEADER_BYTES), rest: payload }
+    /// `payload` is what follows the block's header.
+    pub fn new(block: &BlockHeader, payload: &'a [u8]) -> Records<'a> {
+        Records { version: block.version, place: block.place.plus(BLOCK_HEADER_BYTES), rest: payload }
     }
 }
 
@@ -279,7 +347,7 @@ impl<'a> Iterator for Records<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        match read_record(self.rest, self.place) {
+        match read_record(self.rest, self.place, self.version) {
             Ok(record) => {
                 let bytes = RECORD_HEADER_BYTES + record.body.len();
                 self.rest = &self.rest[bytes..];
@@ -294,30 +362,21 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Reads the record at the front of `bytes`, which stand at `place`.
-pub fn read_record(bytes: &[u8], place: Place) -> Result<RawRecord<'_>, BadRecord> {
-    let Some(header) = bytes.first_chunk::<RECORD_HEADER_BYTES>() else {
+/// Reads the record at the front of `bytes`, which stand at `place`, in a block of this version.
+pub fn read_record(bytes: &[u8], place: Place, version: u16) -> Result<RawRecord<'_>, BadRecord> {
+    let Some((want, body_bytes)) = record_head(bytes) else {
         return Err(BadRecord::Length { body_bytes: 0, room_bytes: bytes.len() });
     };
-    let want = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-    let body_bytes = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    let want = u32::from_le_bytes(want);
     let room_bytes = bytes.len() - RECORD_HEADER_BYTES;
-    let Some(body) = bytes[RECORD_HEADER_BYTES..].get(..body_bytes as usize) else {
+    let Some(body) = bytes[RECORD_HEADER_BYTES..].get(..body_bytes) else {
         return Err(BadRecord::Length { body_bytes, room_bytes });
     };
-    let got = record_crc(place, &bytes[4..RECORD_HEADER_BYTES + body.len()]);
+    let got = crc32c::crc32c_append(place.record_seed(version), &bytes[4..RECORD_HEADER_BYTES + body.len()]);
     if got != want {
         return Err(BadRecord::Crc { want, got });
     }
-    Ok(RawRecord { place, kind: header[8], body })
-}
-
-fn record_crc(place: Place, bytes: &[u8]) -> u32 {
-    let mut mixed = [0u8; 16];
-    mixed[..4].copy_from_slice(&place.stream.0.to_le_bytes());
-    mixed[4..12].copy_from_slice(&place.segment.0.to_le_bytes());
-    mixed[12..].copy_from_slice(&place.offset_bytes.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&mixed), bytes)
+    Ok(RawRecord { place, kind: bytes[8], body })
 }
 
 /// The fixed front of a table schema's record; the opaque schema follows.
@@ -363,17 +422,22 @@ mod tests {
 
     /// A block with these bodies, padded.
     fn block(at: Place, bodies: &[Vec<u8>]) -> Vec<u8> {
+        block_of(FORMAT_VERSION, payload_crc, at, bodies)
+    }
+
+    fn block_of(version: u16, crc: fn(&[u8]) -> u32, at: Place, bodies: &[Vec<u8>]) -> Vec<u8> {
         let mut payload = Vec::new();
         for body in bodies {
             let start = payload.len();
             payload.resize(start + RECORD_HEADER_BYTES + body.len(), 0);
             let record = at.plus(BLOCK_HEADER_BYTES + start);
-            write_record(&mut payload[start..], record, RecordKind::Mutation, &[body]);
+            write_record(&mut payload[start..], record.record_seed(version), RecordKind::Mutation, &[body]);
         }
         let header = BlockHeader {
+            version,
             place: at,
             payload_bytes: payload.len() as u32,
-            payload_crc: crc32c::crc32c(&payload),
+            payload_crc: crc(&payload),
             synced: position(7, 0),
             previous_end: position(6, 8192),
         };
@@ -386,7 +450,7 @@ mod tests {
     fn bodies(bytes: &[u8], at: Place) -> Option<Vec<Vec<u8>>> {
         let header = BlockHeader::decode(bytes, at).ok()?;
         let payload = header.payload(bytes).ok()?;
-        Records::new(at, payload).map(|record| record.ok().map(|record| record.body.to_vec())).collect()
+        Records::new(&header, payload).map(|record| record.ok().map(|record| record.body.to_vec())).collect()
     }
 
     /// The worked example of FORMAT.md.
@@ -417,14 +481,17 @@ mod tests {
 
     #[test]
     fn a_record_of_another_use_fails_its_checksum() {
-        let mut out = [0u8; 32];
-        let bytes = write_record(&mut out, place(64), RecordKind::Mutation, &[b"ab", b"", b"c"]);
-        assert_eq!(bytes, RECORD_HEADER_BYTES + 3);
-        assert_eq!(read_record(&out[..bytes], place(64)).unwrap().body, b"abc");
-        let elsewhere =
-            [place(65), Place { segment: SegmentId(8), ..place(64) }, Place { stream: StreamId(4), ..place(64) }];
-        for wrong in elsewhere {
-            assert!(matches!(read_record(&out[..bytes], wrong), Err(BadRecord::Crc { .. })));
+        for version in FIRST_VERSION..=FORMAT_VERSION {
+            let mut out = [0u8; 32];
+            let seed = place(64).record_seed(version);
+            let bytes = write_record(&mut out, seed, RecordKind::Mutation, &[b"ab", b"", b"c"]);
+            assert_eq!(bytes, RECORD_HEADER_BYTES + 3);
+            assert_eq!(read_record(&out[..bytes], place(64), version).unwrap().body, b"abc");
+            let elsewhere =
+                [place(65), Place { segment: SegmentId(8), ..place(64) }, Place { stream: StreamId(4), ..place(64) }];
+            for wrong in elsewhere {
+                assert!(matches!(read_record(&out[..bytes], wrong, version), Err(BadRecord::Crc { .. })));
+            }
         }
     }
 
@@ -440,18 +507,36 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_header_or_records_is_seen() {
         let written = vec![b"first".to_vec(), Vec::new(), vec![0; 40]];
-        let whole = block(place(0), &written);
         let used = BLOCK_HEADER_BYTES + 3 * RECORD_HEADER_BYTES + 45;
-        for byte in 0..used {
-            for bit in 0..8 {
-                let mut damaged = whole.clone();
-                damaged[byte] ^= 1 << bit;
-                assert_eq!(bodies(&damaged, place(0)), None, "byte {byte} bit {bit}");
+        let first = block_of(FIRST_VERSION, crc32c::crc32c, place(0), &written);
+        for whole in [block(place(0), &written), first] {
+            for byte in 0..used {
+                for bit in 0..8 {
+                    let mut damaged = whole.clone();
+                    damaged[byte] ^= 1 << bit;
+                    assert_eq!(bodies(&damaged, place(0)), None, "byte {byte} bit {bit}");
+                }
             }
+            let mut padding = whole.clone();
+            padding[used] ^= 1;
+            assert_eq!(bodies(&padding, place(0)), Some(written.clone()));
         }
-        let mut padding = whole.clone();
-        padding[used] ^= 1;
-        assert_eq!(bodies(&padding, place(0)), Some(written));
+    }
+
+    /// A whole record in the place of another, or behind the last one, is not what was written.
+    #[test]
+    fn a_record_too_many_or_too_few_is_seen() {
+        let written = [b"one".to_vec(), b"two".to_vec()];
+        let (both, other) = (block(place(0), &written), block(place(0), &[b"one".to_vec(), b"2.0".to_vec()]));
+        let (one_bytes, used) = (RECORD_HEADER_BYTES + 3, BLOCK_HEADER_BYTES + 2 * (RECORD_HEADER_BYTES + 3));
+        let mut exchanged = both.clone();
+        exchanged[BLOCK_HEADER_BYTES + one_bytes..used].copy_from_slice(&other[BLOCK_HEADER_BYTES + one_bytes..used]);
+        assert_eq!(bodies(&exchanged, place(0)), None);
+        let header = BlockHeader::decode(&both, place(0)).unwrap();
+        let fewer = BlockHeader { payload_bytes: one_bytes as u32, ..header };
+        assert!(matches!(fewer.payload(&both), Err(BadBlock::PayloadCrc { .. })));
+        let many: Vec<Vec<u8>> = (0..200u8).map(|n| vec![n; usize::from(n % 7)]).collect();
+        assert_eq!(bodies(&block(place(0), &many), place(0)), Some(many));
     }
 
     #[test]
@@ -492,8 +577,8 @@ mod tests {
         #[test]
         fn any_bytes_give_a_header_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(BlockHeader::decode(&bytes, place(0)).is_err());
-            for record in Records::new(place(0), &bytes) {
-                prop_assert!(record.is_err());
+            for version in FIRST_VERSION..=FORMAT_VERSION {
+                prop_assert!(bytes.is_empty() || read_record(&bytes, place(0), version).is_err());
             }
             let _ = read_table_schema(&bytes);
         }

@@ -50,6 +50,8 @@ impl LiveSegment {
 #[derive(Debug, Default)]
 pub struct LiveSegments {
     segments: VecDeque<LiveSegment>,
+    /// The table that a record was last appended of, and where: what the newest segment knows of it may be older.
+    last_touched: Option<(TableId, u32)>,
     flushed: std::collections::BTreeMap<TableId, IntervalSet>,
     planted: Planted,
 }
@@ -62,6 +64,7 @@ impl LiveSegments {
     /// Adds a segment newer than all others.
     pub fn push(&mut self, segment: LiveSegment) {
         assert!(self.segments.back().is_none_or(|last| last.id < segment.id), "segments come in order");
+        self.settle_touched();
         self.segments.push_back(segment);
     }
 
@@ -75,15 +78,33 @@ impl LiveSegments {
     }
 
     /// A record of `table` was appended to the newest segment.
+    #[inline]
     pub fn touch(&mut self, table: TableId, offset_bytes: u32) {
+        match &mut self.last_touched {
+            Some((last, last_bytes)) if *last == table => *last_bytes = offset_bytes,
+            _ => self.touch_another(table, offset_bytes),
+        }
+    }
+
+    fn touch_another(&mut self, table: TableId, offset_bytes: u32) {
+        self.settle_touched();
         let active = self.segments.back_mut().expect("a log that is appended to has a segment");
         active.touch(table, offset_bytes);
+        self.last_touched = Some((table, offset_bytes));
+    }
+
+    /// Tells the newest segment how far the last touched table goes in it.
+    fn settle_touched(&mut self) {
+        if let (Some((table, last_bytes)), Some(active)) = (self.last_touched.take(), self.segments.back_mut()) {
+            active.touch(table, last_bytes);
+        }
     }
 
     /// What `[from, to)` holds of `table` is durable elsewhere. Intervals may come in any order and repeat: a segment
     /// is clean of a table only once all of the table's records in it are covered, also where a flush in between
     /// failed.
     pub fn mark_flushed(&mut self, table: TableId, from: LogPosition, to: LogPosition) {
+        self.settle_touched();
         let set = self.flushed.entry(table).or_default();
         set.add(from, to);
         for segment in self.segments.iter_mut().filter(|segment| segment.id <= to.segment) {
@@ -99,6 +120,7 @@ impl LiveSegments {
 
     /// Nothing of `table` is needed any more: it was dropped.
     pub fn forget_table(&mut self, table: TableId) {
+        self.settle_touched();
         self.flushed.remove(&table);
         for segment in &mut self.segments {
             segment.dirty.remove(&table);

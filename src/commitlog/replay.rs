@@ -248,7 +248,7 @@ impl Replay {
         let payload = current.reader.payload(&block.header, block.at_bytes);
         let rest = &payload[block.used_bytes..];
         let place = records_place(&block.header, block.used_bytes);
-        let record = match (rest.is_empty(), read_record(rest, place)) {
+        let record = match (rest.is_empty(), read_record(rest, place, block.header.version)) {
             (false, Ok(record)) => record,
             (false, Err(bad)) if !block.salvaged => {
                 current.block = None;

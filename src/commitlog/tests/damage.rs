@@ -189,23 +189,20 @@ fn with_foreign_block(version: u16, kind: u8) -> ReplayError {
     let end = written_and_closed(&sim, config(periodic()), vec![b"known".to_vec()]);
     let place = Place { stream: STREAM, segment: end.segment, offset_bytes: end.offset_bytes };
     let mut payload = vec![0; RECORD_HEADER_BYTES + 3];
-    format::write_record(&mut payload, place.plus(BLOCK_HEADER_BYTES), RecordKind::Mutation, &[b"new"]);
+    let seed = place.plus(BLOCK_HEADER_BYTES).record_seed(version);
+    format::write_record(&mut payload, seed, RecordKind::Mutation, &[b"new"]);
     payload[8] = kind;
-    let mut mixed = [3u32.to_le_bytes().as_slice(), &end.segment.0.to_le_bytes()].concat();
-    mixed.extend_from_slice(&(end.offset_bytes + 64).to_le_bytes());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&mixed), &payload[4..]);
+    let crc = crc32c::crc32c_append(seed, &payload[4..]);
     payload[..4].copy_from_slice(&crc.to_le_bytes());
     let header = BlockHeader {
+        version,
         place,
         payload_bytes: payload.len() as u32,
-        payload_crc: crc32c::crc32c(&payload),
+        payload_crc: format::payload_crc(&payload),
         synced: LogPosition::ZERO,
         previous_end: LogPosition::ZERO,
     };
     let mut block = header.encode().to_vec();
-    block[4..6].copy_from_slice(&version.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&block[..8]), &block[12..]);
-    block[8..12].copy_from_slice(&crc.to_le_bytes());
     block.extend(payload);
     block.resize(padded(block.len()), 0);
     assert!(sim.disk().overwrite(&file_of(end.segment.0), u64::from(end.offset_bytes), &block));
