@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::base::ids::TimestampMicros;
+use crate::base::ids::{TimestampMicros, Token};
 use crate::mutation::ReadStop;
 use crate::sstable::entry::{self, BaseTimestamp, Change, EntryKind, Head, HeadKey};
 use crate::sstable::error::{SSTableError, damaged};
@@ -17,6 +17,15 @@ const FLAG_WIDE: u8 = 1;
 /// A range deletion is open or changes somewhere in the block.
 const FLAG_RANGES: u8 = 1 << 1;
 
+/// Where a partition's head is: side by side, so that a search meets few lines of memory.
+#[derive(Clone, Copy, Debug)]
+struct HeadAt {
+    token: Token,
+    /// Its number among the entries.
+    entry: u32,
+    offset: u32,
+}
+
 /// A block, checked and expanded.
 #[derive(Debug)]
 pub struct Block {
@@ -25,7 +34,10 @@ pub struct Block {
     bytes: Vec<u8>,
     base: TimestampMicros,
     entries: usize,
-    heads: usize,
+    /// The partitions' heads in order.
+    heads: Vec<HeadAt>,
+    /// The tokens of the first and the last of them.
+    tokens: (Token, Token),
     /// Where the entry directory starts.
     directory: usize,
     flags: u8,
@@ -46,12 +58,20 @@ impl Block {
         let (entries, heads) = (count(0), count(4));
         let width = if flags & FLAG_WIDE != 0 { 4 } else { 2 };
         let directory = rest.len().checked_sub(entries.checked_add(heads)?.checked_mul(width)?)?;
-        let block = Block { file: file.clone(), offset_bytes, bytes, base, entries, heads, directory, flags };
-        block.directories_ascend().then_some(block)
+        let (file, tokens) = (file.clone(), (Token(0), Token(0)));
+        let mut block = Block { file, offset_bytes, bytes, base, entries, heads: Vec::new(), tokens, directory, flags };
+        if !block.entries_ascend() {
+            return None;
+        }
+        block.heads = (0..heads).map(|n| block.read_head_at(n)).collect::<Option<_>>()?;
+        if let (Some(first), Some(last)) = (block.heads.first(), block.heads.last()) {
+            block.tokens = (first.token, last.token);
+        }
+        block.heads.is_sorted_by(|a, b| a.entry < b.entry).then_some(block)
     }
 
-    /// Entries lie in order between header and directory, and heads are among them.
-    fn directories_ascend(&self) -> bool {
+    /// Entries lie in order between header and directory.
+    fn entries_ascend(&self) -> bool {
         let mut least = BODY_HEADER_BYTES;
         for at in 0..self.entries {
             let offset = self.number(at);
@@ -61,15 +81,15 @@ impl Block {
             }
             least = offset + 1;
         }
-        let mut least = 0;
-        for at in 0..self.heads {
-            let head = self.number(self.entries + at);
-            if head < least || head >= self.entries {
-                return false;
-            }
-            least = head + 1;
-        }
         true
+    }
+
+    /// The n-th head as the directory names it, if there is one.
+    fn read_head_at(&self, n: usize) -> Option<HeadAt> {
+        let entry = self.number(self.entries + n);
+        let offset = self.number(Some(entry).filter(|entry| *entry < self.entries)?);
+        let token = entry::head_token(&self.bytes[offset..])?;
+        Some(HeadAt { token, entry: u32::try_from(entry).ok()?, offset: u32::try_from(offset).ok()? })
     }
 
     /// The n-th number of the directories: the offsets of entries, then the numbers of heads.
@@ -92,13 +112,13 @@ impl Block {
     }
 
     pub fn heads(&self) -> usize {
-        self.heads
+        self.heads.len()
     }
 
     /// Which entry the n-th head is.
     #[inline]
     pub fn head_entry(&self, n: usize) -> usize {
-        self.number(self.entries + n)
+        self.heads[n].entry as usize
     }
 
     /// The bytes of an entry, from its start to the next one's.
@@ -120,7 +140,7 @@ impl Block {
 
     /// What the block costs in memory.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + size_of::<Block>()
+        self.bytes.capacity() + self.heads.capacity() * size_of::<HeadAt>() + size_of::<Block>()
     }
 
     pub fn has_ranges(&self) -> bool {
@@ -142,11 +162,30 @@ impl Block {
     }
 
     pub fn head_key(&self, n: usize) -> Result<HeadKey<'_>, ReadStop> {
-        entry::head_key(self.entry(self.head_entry(n))).ok_or_else(|| self.damage("a partition's head"))
+        let head = &self.bytes[self.heads[n].offset as usize..];
+        entry::head_key(head).ok_or_else(|| self.damage("a partition's head"))
     }
 
     pub fn head(&self, n: usize) -> Result<Head<'_>, ReadStop> {
         entry::head(self.entry(self.head_entry(n)), self.base).ok_or_else(|| self.damage("a partition's head"))
+    }
+
+    /// The n-th head and, where the partition has but one row or change and no static row, that entry: without a look at
+    /// the directory, which lies elsewhere in memory.
+    #[inline]
+    pub fn head_and_lone_entry(&self, n: usize) -> Result<(Head<'_>, Option<&[u8]>), ReadStop> {
+        let at = self.heads[n];
+        let (next, end) = match self.heads.get(n + 1) {
+            Some(next) => (next.entry as usize, next.offset as usize),
+            None => (self.entries, self.directory),
+        };
+        if next - at.entry as usize != 2 {
+            return Ok((self.head(n)?, None));
+        }
+        match entry::head_and_rest(&self.bytes[at.offset as usize..end], self.base) {
+            Some((head, rest)) if head.static_entry.is_none() => Ok((head, Some(rest))),
+            _ => Ok((self.head(n)?, None)),
+        }
     }
 
     pub fn change(&self, n: usize) -> Result<Change<'_>, ReadStop> {
@@ -160,32 +199,44 @@ impl Block {
     /// The first head at or after `key` in token and key order (`heads()` where there is none).
     #[inline]
     pub fn head_at_or_after(&self, key: HeadKey<'_>) -> Result<usize, ReadStop> {
-        let (mut low, mut high) = (0, self.heads);
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.head_is_before(middle, key)? {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+        let mut n = first_not_before(&self.heads, self.tokens, key.token);
+        while self.heads.get(n).is_some_and(|head| head.token == key.token) && self.head_key(n)? < key {
+            n += 1;
         }
-        Ok(low)
-    }
-
-    /// Most heads differ in the token, which stands at a fixed place.
-    #[inline]
-    fn head_is_before(&self, n: usize, key: HeadKey<'_>) -> Result<bool, ReadStop> {
-        match entry::head_token(self.entry_onwards(self.head_entry(n))) {
-            Some(token) if token != key.token => Ok(token < key.token),
-            _ => Ok(self.head_key(n)? < key),
-        }
+        Ok(n)
     }
 
     /// The entries of the n-th head's partition: after the head, up to the next head or the block's end.
     pub fn partition_entries(&self, n: usize) -> std::ops::Range<usize> {
-        let end = if n + 1 < self.heads { self.head_entry(n + 1) } else { self.entries };
+        let end = if n + 1 < self.heads.len() { self.head_entry(n + 1) } else { self.entries };
         self.head_entry(n) + 1..end
     }
+}
+
+/// The first head whose token is not before this one. Tokens are spread evenly: it is nearly where the token lies between
+/// the first and the last.
+fn first_not_before(heads: &[HeadAt], (first, last): (Token, Token), token: Token) -> usize {
+    if heads.is_empty() || token <= first {
+        return 0;
+    }
+    let whole = last.0.abs_diff(first.0).max(1);
+    let share = token.0.abs_diff(first.0) as f64 / whole as f64;
+    let guess = ((share * (heads.len() - 1) as f64) as usize).min(heads.len() - 1);
+    let (mut low, mut high, mut step) = (guess, guess, 1);
+    if heads[guess].token < token {
+        while high < heads.len() && heads[high].token < token {
+            low = high + 1;
+            high = (high + step).min(heads.len());
+            step *= 2;
+        }
+    } else {
+        while low > 0 && heads[low - 1].token >= token {
+            high = low - 1;
+            low = low.saturating_sub(step);
+            step *= 2;
+        }
+    }
+    low + heads[low..high.max(low)].partition_point(|head| head.token < token)
 }
 
 /// A block being built.
@@ -267,9 +318,9 @@ fn narrow(n: usize) -> u32 {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::base::ids::Token;
     use crate::mutation::{DeletionTime, Row};
     use crate::schema::Position;
+    use proptest::prelude::*;
 
     fn build(partitions: i64, rows: usize) -> Vec<u8> {
         let mut builder = BlockBuilder::default();
@@ -305,6 +356,39 @@ mod tests {
                 let last = block.entry(entries.end - 1);
                 assert_eq!(entry::position_of(last).unwrap(), Position::row(&(rows - 1).to_be_bytes()));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_head_not_before_is_found_however_tokens_lie(
+            mut tokens in prop::collection::vec(prop_oneof![any::<i64>(), -20i64..20], 0..60),
+            sought in prop_oneof![any::<i64>(), -21i64..21],
+        ) {
+            tokens.sort_unstable();
+            let heads: Vec<HeadAt> = tokens.iter().map(|token| HeadAt { token: Token(*token), entry: 0, offset: 0 }).collect();
+            let ends = heads.first().map_or((Token(0), Token(0)), |first| (first.token, heads[heads.len() - 1].token));
+            for sought in tokens.iter().copied().chain([sought, i64::MIN, i64::MAX]) {
+                let want = tokens.partition_point(|token| *token < sought);
+                prop_assert_eq!(first_not_before(&heads, ends, Token(sought)), want);
+            }
+        }
+    }
+
+    #[test]
+    fn partitions_of_one_token_are_told_apart_by_their_keys() {
+        let mut builder = BlockBuilder::default();
+        for (token, key) in [(1, b"a"), (5, b"b"), (5, b"d"), (5, b"f"), (9, b"a")] {
+            let (out, base) = builder.start_entry(true);
+            entry::write_head(out, base, (Token(token), key), DeletionTime::LIVE, None, None);
+        }
+        let block = parse(builder.finish().to_vec()).unwrap();
+        for (key, want) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("f", 3), ("g", 4)] {
+            assert_eq!(
+                block.head_at_or_after(HeadKey { token: Token(5), key: key.as_bytes() }).unwrap(),
+                want,
+                "{key}"
+            );
         }
     }
 

@@ -23,15 +23,18 @@ struct Key {
     offset_bytes: u64,
 }
 
-struct Slot {
-    key: Key,
+/// A block and its slot.
+struct Cached {
     block: Rc<Block>,
-    used: Cell<bool>,
+    slot: u32,
 }
 
+/// Where the hand goes round.
 #[derive(Default)]
 struct Slots {
-    slots: Vec<Option<Slot>>,
+    keys: Vec<Option<Key>>,
+    /// Used since the hand was last there.
+    used: Vec<bool>,
     free: Vec<u32>,
     hand: usize,
     bytes: usize,
@@ -51,7 +54,7 @@ pub struct CacheStats {
 /// Blocks by file and offset. A block that anyone else holds is not evicted, so what a read has loaded is there when it
 /// starts again; the budget may be exceeded by what is held, for which reads wait until there is room.
 pub struct BlockCache {
-    map: RefCell<HashMap<Key, u32>>,
+    map: RefCell<HashMap<Key, Cached>>,
     slots: RefCell<Slots>,
     bytes_max: Cell<usize>,
     hits: Cell<u64>,
@@ -85,15 +88,14 @@ impl BlockCache {
 
     #[inline]
     pub fn get(&self, sstable: SSTableId, offset_bytes: u64) -> Option<Rc<Block>> {
-        let Some(at) = self.map.borrow().get(&Key { sstable, offset_bytes }).copied() else {
+        let map = self.map.borrow();
+        let Some(cached) = map.get(&Key { sstable, offset_bytes }) else {
             self.misses.set(self.misses.get() + 1);
             return None;
         };
         self.hits.set(self.hits.get() + 1);
-        let slots = self.slots.borrow();
-        let slot = slots.slots[at as usize].as_ref().expect("the map names slots in use");
-        slot.used.set(true);
-        Some(slot.block.clone())
+        self.slots.borrow_mut().used[cached.slot as usize] = true;
+        Some(cached.block.clone())
     }
 
     /// Whether a block is there, without using it.
@@ -103,28 +105,27 @@ impl BlockCache {
 
     /// A block that is there, without using it.
     pub(crate) fn peek(&self, sstable: SSTableId, offset_bytes: u64) -> Option<Rc<Block>> {
-        let at = self.map.borrow().get(&Key { sstable, offset_bytes }).copied()?;
-        self.slots.borrow().slots[at as usize].as_ref().map(|slot| slot.block.clone())
+        self.map.borrow().get(&Key { sstable, offset_bytes }).map(|cached| cached.block.clone())
     }
 
     /// Adds a block. Where another read loaded it meanwhile, that one stays and is given back.
     pub fn insert(&self, sstable: SSTableId, block: Rc<Block>) -> Rc<Block> {
         let key = Key { sstable, offset_bytes: block.offset_bytes() };
-        if let Some(at) = self.map.borrow().get(&key) {
-            let slots = self.slots.borrow();
-            return slots.slots[*at as usize].as_ref().expect("the map names slots in use").block.clone();
+        if let Some(cached) = self.map.borrow().get(&key) {
+            return cached.block.clone();
         }
         let cost = block.memory_bytes() + SLOT_BYTES;
         self.make_room(cost);
         let slots = &mut *self.slots.borrow_mut();
-        let at = slots.free.pop().unwrap_or_else(|| {
-            slots.slots.push(None);
-            u32::try_from(slots.slots.len() - 1).expect("fewer blocks than 2^32 fit any memory")
+        let slot = slots.free.pop().unwrap_or_else(|| {
+            slots.keys.push(None);
+            slots.used.push(false);
+            u32::try_from(slots.keys.len() - 1).expect("fewer blocks than 2^32 fit any memory")
         });
-        slots.slots[at as usize] = Some(Slot { key, block: block.clone(), used: Cell::new(false) });
+        (slots.keys[slot as usize], slots.used[slot as usize]) = (Some(key), false);
         slots.bytes += cost;
         match self.map.borrow_mut().entry(key) {
-            Entry::Vacant(vacant) => vacant.insert(at),
+            Entry::Vacant(vacant) => vacant.insert(Cached { block: block.clone(), slot }),
             Entry::Occupied(_) => unreachable!("looked up above, and nothing awaited since"),
         };
         block
@@ -133,9 +134,9 @@ impl BlockCache {
     /// Drops the blocks of a file that is no longer read.
     pub fn forget(&self, sstable: SSTableId) {
         let slots = &mut *self.slots.borrow_mut();
-        for at in 0..slots.slots.len() {
-            if slots.slots[at].as_ref().is_some_and(|slot| slot.key.sstable == sstable) {
-                self.remove(slots, at);
+        for at in 0..slots.keys.len() {
+            if let Some(key) = slots.keys[at].filter(|key| key.sstable == sstable) {
+                self.remove(slots, at, key);
             }
         }
     }
@@ -160,24 +161,29 @@ impl BlockCache {
     /// Turns the hand until `cost` more bytes fit, at most twice around: once to take marks, once to evict.
     fn make_room(&self, cost: usize) {
         let slots = &mut *self.slots.borrow_mut();
-        let mut turns = 2 * slots.slots.len();
+        let mut turns = 2 * slots.keys.len();
         while slots.bytes + cost > self.bytes_max.get() && turns > 0 {
             turns -= 1;
-            slots.hand = if slots.hand + 1 < slots.slots.len() { slots.hand + 1 } else { 0 };
-            let Some(slot) = &slots.slots[slots.hand] else { continue };
-            if slot.used.replace(false) || Rc::strong_count(&slot.block) > 1 {
+            slots.hand = if slots.hand + 1 < slots.keys.len() { slots.hand + 1 } else { 0 };
+            let hand = slots.hand;
+            let Some(key) = slots.keys[hand] else { continue };
+            if std::mem::take(&mut slots.used[hand]) || self.is_held(&key) {
                 continue;
             }
             self.evictions.set(self.evictions.get() + 1);
-            let hand = slots.hand;
-            self.remove(slots, hand);
+            self.remove(slots, hand, key);
         }
     }
 
-    fn remove(&self, slots: &mut Slots, at: usize) {
-        let slot = slots.slots[at].take().expect("only slots in use are removed");
-        self.map.borrow_mut().remove(&slot.key);
-        slots.bytes -= slot.block.memory_bytes() + SLOT_BYTES;
+    /// Whether anyone else holds the block.
+    fn is_held(&self, key: &Key) -> bool {
+        self.map.borrow().get(key).is_some_and(|cached| Rc::strong_count(&cached.block) > 1)
+    }
+
+    fn remove(&self, slots: &mut Slots, at: usize, key: Key) {
+        slots.keys[at] = None;
+        let cached = self.map.borrow_mut().remove(&key).expect("a slot in use names a block");
+        slots.bytes -= cached.block.memory_bytes() + SLOT_BYTES;
         slots.free.push(u32::try_from(at).expect("slots are counted in 32 bits"));
     }
 }

@@ -30,7 +30,7 @@ impl Reader {
         if n == block.heads() {
             return Ok(true);
         }
-        let head = block.head(n)?;
+        let (head, lone) = block.head_and_lone_entry(n)?;
         if (head.token, head.key) != (token, key) {
             return Ok(true);
         }
@@ -38,16 +38,18 @@ impl Reader {
             return Ok(false);
         }
         merge.cover(head.deletion);
+        let mut add = |entry| entry::add_row(entry, block.base(), merge).ok_or_else(|| block.damage("a row"));
+        if let Some(entry) = lone {
+            let position = entry::position_of(entry).ok_or_else(|| block.damage("an entry's position"))?;
+            return if self.order().compare(position, row).is_eq() { add(entry) } else { Ok(true) };
+        }
         let Range { start: mut low, end: mut high } = block.partition_entries(n);
         while low < high {
             let middle = (low + high) / 2;
             match self.order().compare(position(block, middle)?, row) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
-                Ordering::Equal => {
-                    let added = entry::add_row(block.entry(middle), block.base(), merge);
-                    return added.ok_or_else(|| block.damage("a row"));
-                }
+                Ordering::Equal => return add(block.entry(middle)),
             }
         }
         Ok(true)

@@ -127,14 +127,21 @@ pub fn head_key(entry: &[u8]) -> Option<HeadKey<'_>> {
 }
 
 pub fn head(entry: &[u8], base: TimestampMicros) -> Option<Head<'_>> {
-    let HeadKey { token, key } = head_key(entry)?;
-    let flags = *entry.first()?;
-    let mut input = Input { bytes: entry.get(1 + 8..)?, base };
+    head_and_rest(entry, base).map(|(head, _)| head)
+}
+
+/// The head at the front of `bytes`, and what follows it: what is to be its static row, where it has one.
+#[inline]
+pub fn head_and_rest(bytes: &[u8], base: TimestampMicros) -> Option<(Head<'_>, &[u8])> {
+    let HeadKey { token, key } = head_key(bytes)?;
+    let flags = *bytes.first()?;
+    let mut input = Input { bytes: bytes.get(1 + 8..)?, base };
     input.slice()?;
     let deletion = input.deletion_if(flags & HEAD_DELETION != 0)?;
     let open = input.deletion_if(flags & HEAD_OPEN != 0)?;
     let static_entry = (flags & HEAD_STATIC != 0).then_some(input.bytes);
-    Some(Head { token, key, deletion, continued: flags & HEAD_CONTINUED != 0, open, static_entry })
+    let head = Head { token, key, deletion, continued: flags & HEAD_CONTINUED != 0, open, static_entry };
+    Some((head, input.bytes))
 }
 
 /// Where a row or a change stands; `None` for a head.

@@ -5,7 +5,8 @@ mod decode;
 mod encode;
 
 pub use decode::{
-    Change, Head, HeadKey, add_row, change, head, head_key, head_token, kind_of, position_of, row, static_row,
+    Change, Head, HeadKey, add_row, change, head, head_and_rest, head_key, head_token, kind_of, position_of, row,
+    static_row,
 };
 pub use encode::{BaseTimestamp, write_change, write_head, write_row};
 
