@@ -13,12 +13,13 @@ use smallvec::SmallVec;
 
 use crate::base::ids::{ColumnId, TimestampMicros};
 use crate::memtable::arena::{Arena, Ref};
-use crate::memtable::record::cell::Met;
+use crate::memtable::record::cell::{Met, Plain};
 use crate::memtable::record::range::Range;
 use crate::memtable::record::{Content, Place, cell, partition, row};
 use crate::memtable::{ranges, tree};
-use crate::mutation::cell::{Cell, DeletionTime, Liveness, NEVER_S};
+use crate::mutation::cell::{Cell, DeletionTime, Liveness};
 use crate::mutation::entry::Entry;
+use crate::mutation::view::Entries;
 use crate::schema::ClusteringOrder;
 
 /// What entries were.
@@ -32,42 +33,35 @@ pub struct Applied {
     pub timestamp_max: TimestampMicros,
 }
 
-/// Applies entries to the partition at `at`, as its mutation of this number, if they are one.
+/// Applies a mutation's entries to the partition at `at`, which may have been made for it, as its mutation of this number.
+pub fn apply_mutation(
+    arena: &mut Arena,
+    order: &ClusteringOrder,
+    (at, is_new): (Ref, bool),
+    number: u64,
+    mut entries: Entries<'_>,
+) -> Applied {
+    let mut target = Target::new(arena, order, at, is_new);
+    loop {
+        target.plain_cells(&mut entries);
+        match entries.next() {
+            Some(entry) => target.entry(entry),
+            None => break,
+        }
+    }
+    target.end(Some(number))
+}
+
+/// Applies entries to the partition at `at` that are no mutation's.
 pub fn apply<'m>(
     arena: &mut Arena,
     order: &ClusteringOrder,
     at: Ref,
-    number: Option<u64>,
     entries: impl Iterator<Item = Entry<'m>>,
 ) -> Applied {
-    let settled_bytes = arena.live_bytes();
-    let head = partition::read(arena, at);
-    let (partition_deletion, content) = (head.deletion(), head.content());
-    let mut target = Target {
-        partition_deletion,
-        content,
-        arena,
-        order,
-        partition: at,
-        row: Ref::NULL,
-        cells: Ref::NULL,
-        next_cell: 0,
-        covering: DeletionTime::LIVE,
-        new_rows: Run::new(content.rows.is_null()),
-        new_cells: Run::new(false),
-        last_column: None,
-        settled_bytes,
-        applied: Applied { rows_new: 0, timestamp_min: TimestampMicros::MAX, timestamp_max: TimestampMicros::MIN },
-    };
-    for entry in entries {
-        target.entry(entry);
-    }
-    target.close_cells();
-    target.close_rows();
-    target.settle();
-    target.content.last_mutation = number.unwrap_or(target.content.last_mutation);
-    partition::set_content(target.arena, at, &target.content);
-    target.applied
+    let mut target = Target::new(arena, order, at, false);
+    entries.for_each(|entry| target.entry(entry));
+    target.end(None)
 }
 
 struct Target<'t> {
@@ -81,6 +75,8 @@ struct Target<'t> {
     row: Ref,
     /// The root of its cells.
     cells: Ref,
+    /// Its cells, where they are one run, as they were when these were last looked up; open: they are so still.
+    old_cells: Run,
     /// Before this one, its cells are of columns before those to come, if columns come in order.
     next_cell: usize,
     /// The stronger of the row's deletion and the partition's.
@@ -96,10 +92,9 @@ struct Target<'t> {
     last_column: Option<ColumnId>,
 }
 
-/// Elements in order that will be a tree.
+/// Elements in order: those of a tree, or those that will be one.
 struct Run {
-    elements: [[u8; 4]; tree::CAPACITY],
-    len: usize,
+    elements: SmallVec<[[u8; 4]; tree::CAPACITY]>,
     /// Whether the tree has no elements but these.
     is_open: bool,
 }
@@ -107,35 +102,111 @@ struct Run {
 impl Run {
     #[inline]
     fn new(is_open: bool) -> Self {
-        Run { elements: [[0; 4]; tree::CAPACITY], len: 0, is_open }
+        Run { elements: SmallVec::new(), is_open }
     }
 
     #[inline]
     fn has_room(&self) -> bool {
-        self.is_open && self.len < tree::CAPACITY
+        self.is_open && self.elements.len() < tree::CAPACITY
     }
 
     #[inline]
     fn last(&self) -> Option<Ref> {
-        self.elements[..self.len].last().map(|element| Ref::from_bytes(*element))
+        self.elements.last().map(|element| Ref::from_bytes(*element))
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> Option<Ref> {
+        self.elements.get(at).map(|element| Ref::from_bytes(*element))
     }
 
     #[inline]
     fn push(&mut self, element: Ref) {
-        self.elements[self.len] = element.to_bytes();
-        self.len += 1;
+        self.elements.push(element.to_bytes());
+    }
+
+    /// Takes over these elements, all of their tree.
+    #[inline]
+    fn set(&mut self, elements: &[[u8; 4]]) {
+        self.elements.clear();
+        self.elements.extend_from_slice(elements);
+        self.is_open = true;
     }
 
     /// The root of the tree, where there is any element; the run is over.
     #[inline]
     fn close(&mut self, arena: &mut Arena) -> Option<Ref> {
         self.is_open = false;
-        let len = std::mem::take(&mut self.len);
-        (len > 0).then(|| tree::from_sorted(arena, &self.elements[..len]))
+        if self.elements.is_empty() {
+            return None;
+        }
+        let root = tree::from_sorted(arena, &self.elements);
+        self.elements.clear();
+        Some(root)
     }
 }
 
-impl Target<'_> {
+impl<'t> Target<'t> {
+    #[inline]
+    fn new(arena: &'t mut Arena, order: &'t ClusteringOrder, at: Ref, is_new: bool) -> Self {
+        let settled_bytes = arena.live_bytes();
+        let (partition_deletion, content) = if is_new {
+            (DeletionTime::LIVE, partition::Content::NONE)
+        } else {
+            let head = partition::read(arena, at);
+            (head.deletion(), head.content())
+        };
+        Target {
+            partition_deletion,
+            content,
+            arena,
+            order,
+            partition: at,
+            row: Ref::NULL,
+            cells: Ref::NULL,
+            old_cells: Run::new(false),
+            next_cell: 0,
+            covering: DeletionTime::LIVE,
+            new_rows: Run::new(content.rows.is_null()),
+            new_cells: Run::new(false),
+            last_column: None,
+            settled_bytes,
+            applied: Applied { rows_new: 0, timestamp_min: TimestampMicros::MAX, timestamp_max: TimestampMicros::MIN },
+        }
+    }
+
+    /// All entries were given: says in the partition's record what came of them.
+    #[inline]
+    fn end(&mut self, number: Option<u64>) -> Applied {
+        self.close_cells();
+        self.close_rows();
+        self.settle();
+        self.content.last_mutation = number.unwrap_or(self.content.last_mutation);
+        partition::set_content(self.arena, self.partition, &self.content);
+        self.applied
+    }
+
+    /// Applies the plain cells that come next.
+    #[inline]
+    fn plain_cells(&mut self, entries: &mut Entries<'_>) {
+        let timestamp = entries.base_timestamp();
+        // One of its own, which need not stand in memory.
+        let mut left = entries.clone();
+        let Some(mut next) = left.next_plain_cell() else { return };
+        self.see(timestamp);
+        loop {
+            let (column, value) = next;
+            if !self.covering.deletes(timestamp) {
+                self.plain_cell(&Plain { column, timestamp, value });
+            }
+            match left.next_plain_cell() {
+                Some(cell) => next = cell,
+                None => break,
+            }
+        }
+        *entries = left;
+    }
+
     #[inline]
     fn entry(&mut self, entry: Entry<'_>) {
         match entry {
@@ -202,10 +273,17 @@ impl Target<'_> {
         if is_new {
             (self.cells, self.covering) = (Ref::NULL, self.partition_deletion);
             (self.new_cells.is_open, self.last_column) = (true, None);
+            self.old_cells.set(&[]);
         } else {
             let head = row::head(self.arena, at);
             (self.cells, self.covering) = (head.cells(), head.deletion().max(self.partition_deletion));
+            self.look_up_cells();
         }
+    }
+
+    #[inline]
+    fn look_up_cells(&mut self) {
+        self.old_cells.set(tree::run(self.arena, self.cells).unwrap_or_default());
     }
 
     /// Makes the gathered cells the row's.
@@ -253,6 +331,12 @@ impl Target<'_> {
     fn other_row(&mut self, clustering: &[u8]) -> (Ref, bool) {
         self.close_rows();
         let (arena, order) = (&*self.arena, self.order);
+        // Without clustering columns there is no other row.
+        if clustering.is_empty()
+            && let Some([only]) = tree::run(arena, self.content.rows)
+        {
+            return (Ref::from_bytes(*only), false);
+        }
         let compare = |element| order.compare_rows(row::clustering(arena, element), clustering);
         let (path, found) = tree::locate(arena, self.content.rows, compare);
         if let Some(element) = found {
@@ -280,34 +364,53 @@ impl Target<'_> {
         }
     }
 
-    #[inline]
     fn cell(&mut self, cell: &Cell<'_>) {
         if self.covering.deletes(cell.timestamp) {
             return;
         }
-        let is_plain = cell.path.is_none() && cell.local_deletion_s == NEVER_S;
-        let is_next = cell.path.is_none() && Some(cell.column) > self.last_column;
-        if is_next && self.new_cells.has_room() {
-            self.note(cell.timestamp);
-            let element = if is_plain {
-                cell::create_plain(self.arena, cell)
-            } else {
-                cell::create(self.arena, &Content::Cell(*cell))
-            };
-            self.new_cells.push(element);
-            self.last_column = Some(cell.column);
-        } else if !(is_plain && self.meets_next(cell)) {
+        if let Some(plain) = Plain::of(cell) {
+            self.plain_cell(&plain);
+        } else if cell.path.is_none() && self.is_next(cell.column) {
+            let element = cell::create(self.arena, &Content::Cell(*cell));
+            self.push_new(element, cell.column, cell.timestamp);
+        } else {
             self.other_cell(cell);
         }
     }
 
-    /// Lets a plain cell meet the row's, from the next one on, as when a statement sets again what it has set. Whether it
-    /// has met its like.
     #[inline]
-    fn meets_next(&mut self, cell: &Cell<'_>) -> bool {
-        while let Some(&element) = tree::run(self.arena, self.cells).and_then(|run| run.get(self.next_cell)) {
-            match cell::meet_plain(self.arena, Ref::from_bytes(element), cell) {
-                Met::Won => self.note(cell.timestamp),
+    fn plain_cell(&mut self, plain: &Plain<'_>) {
+        if self.is_next(plain.column) {
+            let element = cell::create_plain(self.arena, plain);
+            self.push_new(element, plain.column, plain.timestamp);
+        } else if !self.meets_next(plain) {
+            self.other_cell(&plain.cell());
+        }
+    }
+
+    /// Whether a cell of this column is the next of the new row's that are gathered.
+    #[inline]
+    fn is_next(&self, column: ColumnId) -> bool {
+        self.new_cells.has_room() && Some(column) > self.last_column
+    }
+
+    #[inline]
+    fn push_new(&mut self, element: Ref, column: ColumnId, timestamp: TimestampMicros) {
+        self.note(timestamp);
+        self.new_cells.push(element);
+        self.last_column = Some(column);
+    }
+
+    /// Lets a cell meet the row's, from the next one on, as when a statement sets again what it has set. Whether it has met
+    /// its like.
+    #[inline]
+    fn meets_next(&mut self, plain: &Plain<'_>) -> bool {
+        if !self.old_cells.is_open {
+            self.look_up_cells();
+        }
+        while let Some(element) = self.old_cells.get(self.next_cell) {
+            match cell::meet_plain(self.arena, element, plain) {
+                Met::Won => self.note(plain.timestamp),
                 Met::Lost => {}
                 Met::Later => {
                     self.next_cell += 1;
@@ -331,6 +434,7 @@ impl Target<'_> {
 
     /// Adds a cell or a collection's deletion, or lets it win over what stands in its place.
     fn put(&mut self, content: &Content<'_>, timestamp: TimestampMicros) {
+        self.old_cells.is_open = false;
         let place = cell::place(content);
         let mut root = self.cells;
         let arena = &*self.arena;
@@ -408,6 +512,7 @@ impl Target<'_> {
     }
 
     fn take_out(&mut self, elements: &[Ref]) {
+        self.old_cells.is_open = false;
         let mut root = self.cells;
         for &element in elements {
             let arena = &*self.arena;

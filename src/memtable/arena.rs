@@ -30,8 +30,8 @@ const LINE_BYTES: usize = 64;
 /// What a partition of one small row takes.
 #[cfg(target_arch = "x86_64")]
 const PREFETCHED_LINES: usize = 6;
-/// How many free slabs of each size a pool keeps; the rest goes back to the system.
-const POOL_SLABS_MAX: usize = 256;
+/// What a pool keeps of free slabs unless it is told otherwise; the rest goes back to the system.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// A place in one arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,8 +122,9 @@ impl fmt::Debug for Slab {
 }
 
 /// One shard's free slabs, shared by its memtables, and what else one memtable leaves to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SlabPool {
+    kept_bytes_max: usize,
     first: RefCell<Vec<Slab>>,
     later: RefCell<Vec<Slab>>,
     slices: KeptSlices,
@@ -133,12 +134,23 @@ pub struct SlabPool {
 
 impl SlabPool {
     pub fn new() -> Rc<Self> {
-        Rc::new(SlabPool::default())
+        SlabPool::keeping(KEPT_BYTES_MAX)
+    }
+
+    /// One that keeps so much of what memtables give back, for the next ones: they meet no page fault then.
+    pub fn keeping(kept_bytes_max: usize) -> Rc<Self> {
+        Rc::new(SlabPool {
+            kept_bytes_max,
+            first: RefCell::default(),
+            later: RefCell::default(),
+            slices: KeptSlices::default(),
+            memtables: Cell::new(0),
+        })
     }
 
     /// Makes slabs ahead, so that about `bytes` of writes meet no page fault.
     pub fn prefill(&self, bytes: usize) {
-        let slabs = (bytes / (SLAB_SLOTS * SLOT_BYTES)).min(POOL_SLABS_MAX);
+        let slabs = bytes.min(self.kept_bytes_max) / (SLAB_SLOTS * SLOT_BYTES);
         let mut later = self.later.borrow_mut();
         while later.len() < slabs {
             later.push(Slab::new(SLAB_SLOTS));
@@ -176,12 +188,11 @@ impl SlabPool {
     }
 
     fn give_back(&self, mut slab: Slab) {
-        if let Some(list) = self.list(slab.slots) {
-            let mut list = list.borrow_mut();
-            if list.len() < POOL_SLABS_MAX {
-                slab.bump.reset();
-                list.push(slab);
-            }
+        if let Some(list) = self.list(slab.slots)
+            && self.free_bytes() + slab.slots * SLOT_BYTES <= self.kept_bytes_max
+        {
+            slab.bump.reset();
+            list.borrow_mut().push(slab);
         }
     }
 }

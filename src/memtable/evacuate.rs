@@ -92,7 +92,7 @@ impl Step<'_> {
     /// Moves a partition, or the rest of one. What is still left of it where the step is over.
     fn partition(&mut self, moved: PartitionRef<'_>, rest: Option<Rest>) -> Option<Rest> {
         self.visit();
-        self.target = self.into.partitions.find_or_create(&mut self.into.arena, moved.token(), moved.key());
+        self.target = self.into.partitions.find_or_create(&mut self.into.arena, moved.token(), moved.key()).0;
         let ranges_from = match rest {
             Some(Rest::Rows(start)) => return self.rows(moved, start),
             Some(Rest::Ranges(start)) => start,
@@ -161,7 +161,7 @@ impl Step<'_> {
     fn put<'e>(&mut self, entries: impl Iterator<Item = Entry<'e>>) {
         let into = &mut *self.into;
         let order = into.table.clustering_order();
-        into.stats.rows += apply::apply(&mut into.arena, order, self.target, None, entries).rows_new;
+        into.stats.rows += apply::apply(&mut into.arena, order, self.target, entries).rows_new;
     }
 }
 

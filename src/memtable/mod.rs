@@ -104,11 +104,11 @@ impl Memtable {
     /// The same where the partition's token is known.
     pub fn apply_to(&mut self, token: Token, mutation: &MutationView<'_>, position: LogPosition) {
         debug_assert_eq!(mutation.table(), self.table.id);
-        let partition = self.partitions.find_or_create(&mut self.arena, token, mutation.key());
+        let (partition, is_new) = self.partitions.find_or_create(&mut self.arena, token, mutation.key());
         let stats = &mut self.stats;
         stats.mutations += 1;
-        let (order, number) = (self.table.clustering_order(), Some(stats.mutations));
-        let applied = apply::apply(&mut self.arena, order, partition, number, mutation.entries());
+        let (order, number) = (self.table.clustering_order(), stats.mutations);
+        let applied = apply::apply_mutation(&mut self.arena, order, (partition, is_new), number, mutation.entries());
         stats.rows += applied.rows_new;
         stats.timestamp_min = stats.timestamp_min.min(applied.timestamp_min);
         stats.timestamp_max = stats.timestamp_max.max(applied.timestamp_max);

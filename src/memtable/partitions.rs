@@ -14,7 +14,6 @@ use std::fmt;
 use std::rc::Rc;
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use crate::base::ids::{TableId, Token};
 use crate::memtable::arena::{Arena, Ref, SlabPool};
@@ -167,9 +166,17 @@ impl Partitions {
         slice.table.find(hash(part), is).map(|place| place.at)
     }
 
-    /// The partition's place, made where it is new.
+    /// The partition's place, made where it is new, and whether it is.
     #[inline]
-    pub fn find_or_create(&mut self, arena: &mut Arena, token: Token, key: &[u8]) -> Ref {
+    pub fn find_or_create(&mut self, arena: &mut Arena, token: Token, key: &[u8]) -> (Ref, bool) {
+        match self.find(arena, token, key) {
+            Some(at) => (at, false),
+            None => (self.create(arena, token, key), true),
+        }
+    }
+
+    #[inline]
+    fn create(&mut self, arena: &mut Arena, token: Token, key: &[u8]) -> Ref {
         if self.slices.is_empty() {
             self.make_slices();
         }
@@ -177,18 +184,12 @@ impl Partitions {
         if slice.table.capacity() == 0 {
             slice.table.reserve(SLICE_PARTITIONS_MIN, |place| hash(place.token_part));
         }
-        let part = token_part(token);
-        let is = |place: &Place| place.token_part == part && partition::read(arena, place.at).is(token, key);
-        match slice.table.entry(hash(part), is, |place| hash(place.token_part)) {
-            Entry::Occupied(found) => found.get().at,
-            Entry::Vacant(vacant) => {
-                let at = partition::create(arena, token, key);
-                vacant.insert(Place { token_part: part, at });
-                slice.forget_order();
-                self.len += 1;
-                at
-            }
-        }
+        let at = partition::create(arena, token, key);
+        let place = Place { token_part: token_part(token), at };
+        slice.table.insert_unique(hash(place.token_part), place, |place| hash(place.token_part));
+        slice.forget_order();
+        self.len += 1;
+        at
     }
 
     #[cold]
@@ -298,7 +299,8 @@ mod tests {
             let mut model = std::collections::BTreeSet::new();
             for (at, &(token, key)) in keys.iter().enumerate() {
                 prop_assert_eq!(partitions.find(&arena, token, &[key]).is_some(), model.contains(&(token, key)));
-                let made = partitions.find_or_create(&mut arena, token, &[key]);
+                let (made, is_new) = partitions.find_or_create(&mut arena, token, &[key]);
+                prop_assert_eq!(is_new, !model.contains(&(token, key)));
                 prop_assert_eq!(partitions.find(&arena, token, &[key]), Some(made));
                 model.insert((token, key));
                 if at % 50 == 0 {

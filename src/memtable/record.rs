@@ -330,10 +330,29 @@ pub mod cell {
         at
     }
 
-    /// The same of a cell that has no path and does not expire.
+    /// A cell that has no path and does not expire.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Plain<'a> {
+        pub column: ColumnId,
+        pub timestamp: TimestampMicros,
+        pub value: &'a [u8],
+    }
+
+    impl<'a> Plain<'a> {
+        /// The same cell, where it is such a one.
+        pub fn of(cell: &Cell<'a>) -> Option<Plain<'a>> {
+            let is_plain = cell.path.is_none() && cell.local_deletion_s == NEVER_S;
+            is_plain.then_some(Plain { column: cell.column, timestamp: cell.timestamp, value: cell.value })
+        }
+
+        pub fn cell(&self) -> Cell<'a> {
+            let Plain { column, timestamp, value } = *self;
+            Cell { column, path: None, timestamp, ttl_s: 0, local_deletion_s: NEVER_S, value }
+        }
+    }
+
     #[inline]
-    pub fn create_plain(arena: &mut Arena, cell: &Cell<'_>) -> Ref {
-        debug_assert_eq!(flags(&Content::Cell(*cell)), 0);
+    pub fn create_plain(arena: &mut Arena, cell: &Plain<'_>) -> Ref {
         let (at, record) = arena.alloc(HEAD_BYTES + cell.value.len());
         let (head, rest) = record.split_first_chunk_mut::<HEAD_BYTES>().expect("it was made so long");
         put(head, TIMESTAMP, cell.timestamp.to_le_bytes());
@@ -358,7 +377,7 @@ pub mod cell {
         true
     }
 
-    /// What has become of a plain cell: one that has no path and does not expire.
+    /// What has become of a plain cell.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Met {
         /// It has won over what stood in its place, and stands there.
@@ -372,7 +391,7 @@ pub mod cell {
 
     /// Lets a plain cell win over the record at `at`, or not, where that is a plain one of its column and of its size.
     #[inline]
-    pub fn meet_plain(arena: &mut Arena, at: Ref, new: &Cell<'_>) -> Met {
+    pub fn meet_plain(arena: &mut Arena, at: Ref, new: &Plain<'_>) -> Met {
         let (head, rest) = arena.record_mut::<HEAD_BYTES>(at);
         // The column with the flags behind it.
         if u32::from_le_bytes(field(head, COLUMN)) != u32::from(new.column.0) {
@@ -383,12 +402,13 @@ pub mod cell {
         if new.timestamp < old_timestamp || new.timestamp == old_timestamp && new.value <= &rest[..old_len] {
             return Met::Lost;
         }
-        if footprint(HEAD_BYTES + new.value.len()) != footprint(HEAD_BYTES + old_len) {
+        let new_len = new.value.len();
+        if new_len != old_len && footprint(HEAD_BYTES + new_len) != footprint(HEAD_BYTES + old_len) {
             return Met::Other;
         }
         put(head, TIMESTAMP, new.timestamp.to_le_bytes());
         put(head, VALUE_LEN, len_u32(new.value).to_le_bytes());
-        rest[..new.value.len()].copy_from_slice(new.value);
+        rest[..new_len].copy_from_slice(new.value);
         Met::Won
     }
 

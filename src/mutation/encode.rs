@@ -158,6 +158,14 @@ impl<'o> MutationBuilder<'o> {
         self
     }
 
+    /// The same under the base timestamp, for ever, in a column of one value: what most cells are.
+    #[inline]
+    pub fn plain_cell(&mut self, column: ColumnId, value: &[u8]) -> &mut Self {
+        self.note_in_row(Stamp::Base(0));
+        entry::write_plain_cell(self.out, column, value);
+        self
+    }
+
     pub fn cell_tombstone(
         &mut self,
         column: ColumnId,

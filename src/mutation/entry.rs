@@ -199,12 +199,33 @@ pub fn write_cell(
     expiry: Option<(u32, i64)>,
     value: &[u8],
 ) {
-    if matches!((path, stamp, expiry), (None, Stamp::Base(0), None)) && column.0 < 0x80 && value.len() < 0x80 {
-        // What `EntryReader::next_entry` reads at once.
+    if matches!((path, stamp, expiry), (None, Stamp::Base(0), None)) {
+        write_plain_cell(out, column, value);
+    } else {
+        write_other_cell(out, column, path, stamp, expiry, value);
+    }
+}
+
+/// A cell under the base timestamp that has no path and does not expire.
+#[inline]
+pub fn write_plain_cell(out: &mut Vec<u8>, column: ColumnId, value: &[u8]) {
+    if column.0 < 0x80 && value.len() < 0x80 {
+        // What `EntryReader::next_plain_cell` reads.
         out.extend_from_slice(&[tag::CELL, column.0 as u8, value.len() as u8]);
         out.extend_from_slice(value);
-        return;
+    } else {
+        write_other_cell(out, column, None, Stamp::Base(0), None, value);
     }
+}
+
+fn write_other_cell(
+    out: &mut Vec<u8>,
+    column: ColumnId,
+    path: Option<&[u8]>,
+    stamp: Stamp,
+    expiry: Option<(u32, i64)>,
+    value: &[u8],
+) {
     let kind = if expiry.is_some() { tag::CELL_EXPIRING } else { tag::CELL };
     write_cell_head(out, kind, column, path, stamp);
     write_expiry(out, expiry);
@@ -272,12 +293,8 @@ impl<'a> EntryReader<'a> {
     /// The next entry, `None` at the end.
     #[inline]
     pub fn next_entry(&mut self) -> Result<Option<Entry<'a>>, EntryError> {
-        // Most entries are a simple cell under the base timestamp, its column and its length a byte each.
-        if let [tag::CELL, column @ 0..0x80, len_bytes @ 0..0x80, rest @ ..] = self.rest
-            && let Some((value, rest)) = rest.split_at_checked(usize::from(*len_bytes))
-        {
-            self.rest = rest;
-            let (column, timestamp) = (ColumnId(u16::from(*column)), self.base_timestamp());
+        if let Some((column, value)) = self.next_plain_cell() {
+            let timestamp = self.base_timestamp();
             let cell = Cell { column, path: None, timestamp, ttl_s: 0, local_deletion_s: NEVER_S, value };
             return Ok(Some(Entry::Cell(cell)));
         }
@@ -288,9 +305,19 @@ impl<'a> EntryReader<'a> {
         self.entry(byte).map(Some)
     }
 
+    /// Column and value of the next entry where that is a cell under the base timestamp, without path and expiry, its
+    /// column and its length a byte each, as most are; `None`, and nothing read, where it is anything else.
+    #[inline]
+    pub fn next_plain_cell(&mut self) -> Option<(ColumnId, &'a [u8])> {
+        let [tag::CELL, column @ 0..0x80, len_bytes @ 0..0x80, rest @ ..] = self.rest else { return None };
+        let (value, rest) = rest.split_at_checked(usize::from(*len_bytes))?;
+        self.rest = rest;
+        Some((ColumnId(u16::from(*column)), value))
+    }
+
     /// What stands under the base timestamp has this one.
     #[inline]
-    fn base_timestamp(&self) -> TimestampMicros {
+    pub fn base_timestamp(&self) -> TimestampMicros {
         self.base.max(NO_TIMESTAMP + 1)
     }
 

@@ -1,6 +1,6 @@
 //! An encoded mutation as it is read: checked whole once, then walked without allocation.
 
-use crate::base::ids::{TableId, TimestampMicros, Token};
+use crate::base::ids::{ColumnId, TableId, TimestampMicros, Token};
 use crate::mutation::cell::DeletionTime;
 use crate::mutation::encode::{
     FLAG_SERVER_TIMESTAMP, FORMAT_VERSION, KEY_AT, SCHEMA_VERSION_AT, TABLE_AT, TIMESTAMP_AT,
@@ -168,6 +168,20 @@ pub struct Entries<'a> {
     reader: EntryReader<'a>,
 }
 
+impl<'a> Entries<'a> {
+    /// Column and value of the next entry where that is a plain cell (`EntryReader::next_plain_cell`).
+    #[inline]
+    pub fn next_plain_cell(&mut self) -> Option<(ColumnId, &'a [u8])> {
+        self.reader.next_plain_cell()
+    }
+
+    /// The timestamp of those.
+    #[inline]
+    pub fn base_timestamp(&self) -> TimestampMicros {
+        self.reader.base_timestamp()
+    }
+}
+
 impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
@@ -225,7 +239,6 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "test code")]
 
     use super::*;
-    use crate::base::ids::ColumnId;
     use crate::mutation::cell::{Cell, Liveness, NEVER_S, NO_TIMESTAMP};
     use crate::mutation::encode::{MutationBuilder, set_server_timestamp, set_timestamp, timestamp};
     use crate::mutation::entry::Stamp;

@@ -34,7 +34,8 @@ impl Shard {
             replayed_to: Cell::new(LogPosition::ZERO),
             tables: RefCell::new(HashMap::with_hasher(hasher())),
             undurable_keyspaces: RefCell::default(),
-            pool: SlabPool::new(),
+            // What memtables give back is for the next ones: all of it together is within the limit.
+            pool: SlabPool::keeping(usize::try_from(config.memtable_bytes_max).unwrap_or(usize::MAX)),
             cache: BlockCache::new(config.cache_bytes_max),
             memory: MemoryBudget::new(config.memtable_bytes_max),
             clock,

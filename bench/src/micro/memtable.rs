@@ -95,7 +95,8 @@ fn batch_writes(count: u64) -> Writes {
     writes
 }
 
-/// The cost of checking and applying writes of so many rows each, into memory that is there.
+/// The cost of applying writes of so many rows each, into memory that is there: as a shard applies what it has encoded
+/// itself, the partition's token known.
 fn applied(table: &Rc<Table>, writes: &Writes, rows: u64) -> Applied {
     let pool = SlabPool::new();
     pool.prefill(POOL_BYTES);
@@ -116,8 +117,9 @@ fn applied(table: &Rc<Table>, writes: &Writes, rows: u64) -> Applied {
 
 pub fn filled(table: &Rc<Table>, pool: &Rc<SlabPool>, writes: &Writes) -> Memtable {
     let mut memtable = Memtable::new(table.clone(), pool.clone());
-    for bytes in writes.iter() {
-        memtable.apply(&MutationView::parse(bytes).expect("it was encoded here"), POSITION);
+    for (bytes, token) in writes.iter().zip(writes.tokens()) {
+        let view = MutationView::built(bytes).expect("it was encoded here");
+        memtable.apply_to(*token, &view, POSITION);
     }
     memtable
 }

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use helenus::base::ids::{ColumnId, LogPosition, TableId};
+use helenus::base::ids::{ColumnId, LogPosition, TableId, Token};
 use helenus::mutation::{MutationBuilder, Stamp, set_timestamp};
 use helenus::schema::clustering::push_component;
+use helenus::schema::partitioner::token_of;
 use helenus::schema::{Column, ColumnKind, Columns, Table, TableOptions};
 use helenus::types::CqlType;
 
@@ -50,12 +51,18 @@ fn column(id: u16, name: &str, kind: ColumnKind) -> Column {
 pub struct Writes {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    tokens: Vec<Token>,
 }
 
 impl Writes {
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    /// Of their partitions.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
     }
 
     pub fn len(&self) -> u64 {
@@ -69,6 +76,7 @@ impl Writes {
     /// Rows of one partition: clustering keys, and so many values of so many bytes each.
     pub fn push(&mut self, table: &Table, key: &[u8], rows: &[Vec<u8>], values: (u16, usize), timestamp: i64) {
         let start = self.bytes.len();
+        self.tokens.push(token_of(key));
         let mut value = vec![0; values.1];
         let mut builder = MutationBuilder::begin(&mut self.bytes, table.id, table.version, key);
         for (clustering, row) in rows.iter().zip(0..) {
