@@ -101,7 +101,8 @@ async fn client_commits(io: &Io, shard: &Rc<Shard>, first: u64, commits: u64) ->
         writes.push(&table, &key, &[Vec::new()], (5, 34), 1);
         let mut mutation = writes.iter().next().unwrap_or_default().to_vec();
         let began_ns = io.now_ns();
-        let applied = shard.apply_at_once(&mut mutation, token_of(&key), None).ok_or("a write found no room")?;
+        let applied =
+            shard.apply_at_once(&mut mutation, token_of(&key), None, io.wall_us()).ok_or("a write found no room")?;
         shard.acknowledged(applied).await.map_err(|error| error.to_string())?;
         times.push((io.now_ns() - began_ns) as f64 / 1e3);
     }

@@ -122,7 +122,8 @@ pub fn spent(shape: &Shape, profile: Option<&str>) -> Result<Spent, String> {
     let mut spent = spent?;
     let operations = shape.operations() as f64;
     let all = spent.instructions.values_mut().chain(spent.allocations.values_mut());
-    all.chain(spent.functions.iter_mut().map(|(_, one)| one)).for_each(|one| *one /= operations);
+    let functions = spent.functions.iter_mut().chain(&mut spent.allocating).map(|(_, one)| one);
+    all.chain(functions).for_each(|one| *one /= operations);
     Ok(spent)
 }
 
@@ -184,6 +185,8 @@ fn show(shape: &Shape, cost: &Cost, top: u64, report: &mut Report) {
     {
         show_modules(spent);
         spent.functions.iter().zip(0..top).for_each(|((name, one), _)| println!("  {:>10}  {name}", short(*one)));
+        let allocating = spent.allocating.iter().zip(0..top);
+        allocating.for_each(|((name, one), _)| println!("  {:>10}  allocations: {name}", short(*one)));
     }
 }
 

@@ -123,9 +123,12 @@ impl Held {
     }
 
     /// Holds `bytes` from now on, whatever the limit: they are there already.
+    #[inline]
     pub fn set(&mut self, bytes: usize) {
-        self.budget.change(self.bytes, bytes);
-        self.bytes = bytes;
+        if bytes != self.bytes {
+            self.budget.change(self.bytes, bytes);
+            self.bytes = bytes;
+        }
     }
 }
 

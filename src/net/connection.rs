@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, Stream as _};
 
+use crate::base::ids::TimestampMicros;
 use crate::base::repeated::Repeated;
 use crate::io::{IoError, Sleep, Stream};
 use crate::net::budget::{Budget, Held};
 use crate::net::events::Inbox;
-use crate::net::limits::{FRAME_PROGRESS_BYTES, FRAMES_A_TURN, RECEIVE_BYTES_MIN, TURN_NS};
+use crate::net::limits::{FRAME_PROGRESS_BYTES, FRAMES_A_LOOK, FRAMES_A_TURN, LOOK_BYTES, RECEIVE_BYTES_MIN, TURN_NS};
 use crate::net::outcome::{Answer, Outcome};
 use crate::net::point::{self, AtOnce};
 use crate::net::request::Call;
@@ -81,6 +82,10 @@ pub struct Connection {
     written: Written,
     /// As many of those were answered as others wait for at most: theirs is the next turn.
     is_turn_over: bool,
+    /// The last request was not done at once.
+    is_slow: bool,
+    /// The wall clock, as it was when this turn last looked.
+    now_us: TimestampMicros,
     /// The size that an answer may well have, by the last ones.
     answer_bytes: usize,
     /// Until STARTUP.
@@ -134,6 +139,8 @@ impl Connection {
             in_flight: FuturesUnordered::new(),
             written: Written::default(),
             is_turn_over: false,
+            is_slow: false,
+            now_us: 0,
             answer_bytes: 0,
             handshake,
             patience: None,
@@ -295,12 +302,7 @@ impl Connection {
             self.put_answer(answer);
             progress = true;
         }
-        for answered in 1..=FRAMES_A_TURN {
-            let Poll::Ready((stream, outcome)) = self.written.poll_next(&self.net.router, context) else { break };
-            self.answer_write(stream, outcome);
-            progress = true;
-            self.is_turn_over = answered == FRAMES_A_TURN;
-        }
+        progress |= self.answer_written(context);
         if let Poll::Ready((buffer, result)) = self.sending.poll(context) {
             return Poll::Ready(Woken::Sent(buffer, result));
         }
@@ -317,6 +319,26 @@ impl Connection {
         }
         self.inbox.wait(context.waker());
         Poll::Pending
+    }
+
+    /// Answers what the log has acknowledged, at most a turn's worth. Whether that was any.
+    fn answer_written(&mut self, context: &mut Context<'_>) -> bool {
+        if self.written.is_empty() {
+            return false;
+        }
+        let acknowledged = self.net.router.acknowledged_position();
+        for answered in 0..FRAMES_A_TURN {
+            if let Some(stream) = self.written.next_acknowledged(acknowledged) {
+                self.answer_write(stream, Ok(()));
+                continue;
+            }
+            let Poll::Ready((stream, outcome)) = self.written.poll_next(&self.net.router, context) else {
+                return answered > 0;
+            };
+            self.answer_write(stream, outcome);
+        }
+        self.is_turn_over = true;
+        true
     }
 
     /// Encodes an answer. One whose rows went over the limit on their way has become an error already.
@@ -389,12 +411,20 @@ impl Connection {
         let buffer = self.undecoded.take();
         let mut decoder = std::mem::replace(&mut self.decoder, FrameDecoder::requests(0));
         let turn_ends_ns = self.net.io.now_ns() + TURN_NS;
-        let (mut at, mut frames) = (0, 0);
+        self.now_us = self.net.io.wall_us();
+        let (mut at, mut looked_at, mut frames) = (0, 0, 0);
         let mut is_turn_over = false;
         while !self.is_hungry && self.takes_more() && !is_turn_over {
             at += self.take_next(&mut decoder, buffer.get(at..).unwrap_or_default(), context);
             frames += 1;
-            is_turn_over = frames == FRAMES_A_TURN || self.net.io.now_ns() > turn_ends_ns;
+            is_turn_over = frames == FRAMES_A_TURN;
+            // The clock costs as much as a part of a small request.
+            let is_looked_at = frames % FRAMES_A_LOOK == 0 || at - looked_at >= LOOK_BYTES;
+            if is_looked_at || std::mem::take(&mut self.is_slow) {
+                is_turn_over |= self.net.io.now_ns() > turn_ends_ns;
+                self.now_us = self.net.io.wall_us();
+                looked_at = at;
+            }
         }
         self.decoder = decoder;
         self.undecoded.keep(buffer, at);
@@ -508,12 +538,13 @@ impl Connection {
     /// Starts a request; what is answered at once is encoded at once.
     fn start_call(&mut self, frame: &Frame<'_>, context: &mut Context<'_>) {
         let before = self.out.len();
-        match point::take(&self.net, frame, &mut self.encoder, &mut self.out) {
+        match point::take(&self.net, frame, self.now_us, &mut self.encoder, &mut self.out) {
             AtOnce::Not => {}
             AtOnce::Answered => return self.note_answer(before),
             AtOnce::Written(None) => return self.answer_write(frame.stream, Ok(())),
             AtOnce::Written(Some(end)) => return self.written.push(end, frame.stream),
         }
+        self.is_slow = true;
         let admitted = match self.net.requests.hold(frame.body.len()) {
             Ok(admitted) => admitted,
             Err(error) => return self.encoder.error(&mut self.out, frame.stream, &error),

@@ -48,6 +48,10 @@ pub const FRAMES_A_TURN: usize = 64;
 /// How long one connection's requests may run before others get their turn.
 pub const TURN_NS: u64 = 100_000;
 
+/// The clock is looked at after so many frames that were served at once, or so many bytes of them.
+pub const FRAMES_A_LOOK: usize = 8;
+pub const LOOK_BYTES: usize = 8 << 10;
+
 /// Room for one receive of a client that fills it.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 

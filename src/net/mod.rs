@@ -49,7 +49,7 @@ use crate::net::point::Scratch;
 use crate::net::statements::Statements;
 use crate::net::texts::Texts;
 use crate::plan::system_rows::LocalInfo;
-use crate::protocol::{CqlError, Event, SchemaChange};
+use crate::protocol::{CqlError, Event, SchemaChange, Value};
 use crate::router::message::Request;
 use crate::router::{Above, Router};
 use crate::schema::{Schema, SchemaOp};
@@ -101,6 +101,8 @@ pub struct Net {
     receives: Rc<Budget>,
     /// What is read and written at once uses it.
     scratch: RefCell<Scratch>,
+    /// Memory for the values of one request, of none while nothing is served.
+    values: Cell<Vec<Value<'static>>>,
     stopping: Cell<bool>,
     /// Woken when this shard stops, and whenever a connection closes.
     changed: Notify,
@@ -130,6 +132,7 @@ impl Net {
             answers,
             receives,
             scratch: RefCell::default(),
+            values: Cell::default(),
             stopping: Cell::new(false),
             changed: Notify::new(),
         });

@@ -5,9 +5,7 @@
 
 use std::rc::Rc;
 
-use smallvec::SmallVec;
-
-use crate::base::ids::LogPosition;
+use crate::base::ids::{LogPosition, TimestampMicros};
 use crate::mutation::MutationBuilder;
 use crate::mutation::point::{PointKey, PointRow};
 use crate::net::Net;
@@ -16,7 +14,7 @@ use crate::plan::select::PointSelect;
 use crate::protocol::frame::{Frame, flag};
 use crate::protocol::result::{MetadataMode, RowsWriter};
 use crate::protocol::{
-    Batch, BatchKind, Consistency, Execute, FrameEncoder, Opcode, QueryParameters, Request, StatementRef, Value, Values,
+    Batch, BatchKind, Consistency, Execute, FrameEncoder, Opcode, QueryParameters, Request, StatementRef, Value,
 };
 use crate::schema::Table;
 
@@ -40,14 +38,27 @@ pub struct Scratch {
     /// Of the row that is read; of a write, its partition.
     key: PointKey,
     /// The place of the row that is written next.
-    next: PointKey,
+    row: PointKey,
     mutation: Vec<u8>,
 }
 
-type PointValues<'v> = SmallVec<[Value<'v>; 16]>;
+/// Bound values in their order.
+type PointValues<'v> = Vec<Value<'v>>;
 
-/// Does what the request asks, if that can be done at once.
-pub fn take(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> AtOnce {
+/// The same memory for values of another request: what is collected from a vector's own elements stays where they were.
+fn emptied<'v>(mut values: PointValues<'_>) -> PointValues<'v> {
+    values.clear();
+    values.into_iter().map(|_| Value::Null).collect()
+}
+
+/// Does what the request asks, if that can be done at once. `now_us` is what the wall clock says, or said shortly before.
+pub fn take(
+    net: &Net,
+    frame: &Frame<'_>,
+    now_us: TimestampMicros,
+    encoder: &mut FrameEncoder,
+    out: &mut Vec<u8>,
+) -> AtOnce {
     if !matches!(frame.opcode, Opcode::Execute | Opcode::Batch)
         || frame.body.len() > POINT_BYTES_MAX
         || frame.flags & flag::CUSTOM_PAYLOAD != 0
@@ -55,27 +66,41 @@ pub fn take(net: &Net, frame: &Frame<'_>, encoder: &mut FrameEncoder, out: &mut 
     {
         return AtOnce::Not;
     }
-    match Request::decode(frame.version, frame.opcode, frame.body, false) {
-        Ok(Request::Execute(execute)) => take_execute(net, frame, &execute, encoder, out),
-        Ok(Request::Batch(batch)) => write_batch(net, &batch).map_or(AtOnce::Not, AtOnce::Written),
-        _ => AtOnce::Not,
-    }
+    let mut values = emptied(net.values.take());
+    let taken = if frame.opcode == Opcode::Execute {
+        take_execute(net, frame, now_us, &mut values, encoder, out)
+    } else if let Ok(Request::Batch(batch)) = frame.request() {
+        write_batch(net, &batch, now_us, &mut values).map_or(AtOnce::Not, AtOnce::Written)
+    } else {
+        AtOnce::Not
+    };
+    net.values.set(emptied(values));
+    taken
 }
 
-fn take_execute(
+fn take_execute<'v>(
     net: &Net,
-    frame: &Frame<'_>,
-    execute: &Execute<'_>,
+    frame: &Frame<'v>,
+    now_us: TimestampMicros,
+    values: &mut PointValues<'v>,
     encoder: &mut FrameEncoder,
     out: &mut Vec<u8>,
 ) -> AtOnce {
+    let Ok(execute) = Execute::decode_each(frame.version, frame.body, |value| values.push(value)) else {
+        return AtOnce::Not;
+    };
     let Ok(statement) = net.statements.get(execute.id) else { return AtOnce::Not };
+    if execute.parameters.values.is_named() || values.len() != statement.prepared.variables.len() {
+        return AtOnce::Not;
+    }
     if let Some((point, table)) = statement.prepared.point_select() {
-        let is_read = read(net, frame, (&statement, point, table), execute, encoder, out);
+        let now_s = execute.parameters.now_in_seconds.map_or(now_us.div_euclid(1_000_000), i64::from);
+        let is_read = read(net, frame, (&statement, point, table), (&execute, values, now_s), encoder, out);
         return if is_read { AtOnce::Answered } else { AtOnce::Not };
     }
-    let part = Some((statement, execute.parameters.values));
-    write(net, std::iter::once(part), &execute.parameters).map_or(AtOnce::Not, AtOnce::Written)
+    let mut statement = Some(statement);
+    let written = write(net, values, |_| Some(statement.take()), (&execute.parameters, now_us));
+    written.map_or(AtOnce::Not, AtOnce::Written)
 }
 
 /// Answers a read, or does nothing: whether it did.
@@ -83,22 +108,19 @@ fn read(
     net: &Net,
     frame: &Frame<'_>,
     (statement, point, table): (&Statement, &PointSelect, &Table),
-    execute: &Execute<'_>,
+    (execute, values, now_s): (&Execute<'_>, &[Value<'_>], i64),
     encoder: &mut FrameEncoder,
     out: &mut Vec<u8>,
 ) -> bool {
-    let QueryParameters { consistency, skip_metadata, now_in_seconds, paging_state, page_size, .. } =
-        execute.parameters;
+    let QueryParameters { consistency, skip_metadata, paging_state, page_size, .. } = execute.parameters;
     let Scratch { key, .. } = &mut *net.scratch.borrow_mut();
-    let Some(values) = values_of(statement, execute.parameters.values) else { return false };
     // A page of one row is full with it, and says where the next begins. Where clients leave much unread, the long way
     // counts what is given to them.
     let is_plain = consistency != Consistency::Any && paging_state.is_none() && page_size != Some(1);
-    let is_plain = is_plain && net.answers.has_ample_room() && point.locate(&values, key);
+    let is_plain = is_plain && net.answers.has_ample_room() && point.locate(values, key);
     if !is_plain || !net.router.is_here(table, key.token, consistency) {
         return false;
     }
-    let now_s = now_in_seconds.map_or_else(|| net.io.wall_us().div_euclid(1_000_000), i64::from);
     let answer = encoder.begin(out, frame.stream, Opcode::Result);
     let mode = MetadataMode::of(&statement.columns, execute.result_metadata_id, skip_metadata);
     let mut rows = RowsWriter::begin(frame.version, &statement.columns, mode, out);
@@ -118,45 +140,56 @@ fn read(
     true
 }
 
-/// Logs and applies writes of rows of one partition, as one mutation in one pass; `None` where nothing was done.
+/// Logs and applies writes of rows of one partition, as one mutation in one pass; `None` where nothing was done. `next`
+/// gives their statements and puts their values into place; `None` for one that is not of this kind.
 fn write<'v>(
     net: &Net,
-    parts: impl Iterator<Item = Option<(Rc<Statement>, Values<'v>)>>,
-    parameters: &QueryParameters<'_>,
+    values: &mut PointValues<'v>,
+    mut next: impl FnMut(&mut PointValues<'v>) -> Option<Option<Rc<Statement>>>,
+    under: (&QueryParameters<'_>, TimestampMicros),
 ) -> Option<Option<LogPosition>> {
-    let Scratch { key, next, mutation } = &mut *net.scratch.borrow_mut();
+    let Scratch { key, row, mutation } = &mut *net.scratch.borrow_mut();
     mutation.clear();
     let mut begun: Option<(Rc<Table>, MutationBuilder<'_>)> = None;
-    for part in parts {
-        let (statement, values) = part?;
+    while let Some(statement) = next(values)? {
         let (point, table) = statement.prepared.point_write()?;
-        let values = values_of(&statement, values)?;
-        if !point.locate(&values, next) {
+        if values.len() != statement.prepared.variables.len() || !point.locate(values, row) {
             return None;
         }
-        if begun.is_none() {
-            key.clone_partition(next);
+        let is_first = begun.is_none();
+        if is_first {
+            key.clone_partition(row);
             begun = Some((table.clone(), MutationBuilder::begin(mutation, table.id, table.version, &key.key)));
         }
         let (first, builder) = begun.as_mut()?;
-        let is_here = Rc::ptr_eq(first, table) && next.key == key.key;
-        if !is_here || !point.put_row(&values, next, builder) {
+        let is_here = is_first || (Rc::ptr_eq(first, table) && row.key == key.key);
+        if !is_here || !point.put_row(values, row, builder) {
             return None;
         }
     }
     let (table, _) = begun?;
-    apply(net, &table, key, mutation, parameters)
+    apply(net, &table, key, mutation, under)
 }
 
-fn write_batch(net: &Net, batch: &Batch<'_>) -> Option<Option<LogPosition>> {
+fn write_batch<'v>(
+    net: &Net,
+    batch: &Batch<'v>,
+    now_us: TimestampMicros,
+    values: &mut PointValues<'v>,
+) -> Option<Option<LogPosition>> {
     if batch.kind == BatchKind::Counter {
         return None;
     }
-    let parts = batch.statements().map(|part| match part.statement {
-        StatementRef::Prepared(id) => net.statements.get(id).ok().map(|statement| (statement, part.values)),
-        StatementRef::Text(_) => None,
-    });
-    write(net, parts, &batch.parameters)
+    let mut parts = batch.statements();
+    let next = |values: &mut PointValues<'v>| {
+        values.clear();
+        match parts.next_each(|value| values.push(value)).map(|part| part.statement) {
+            None => Some(None),
+            Some(StatementRef::Prepared(id)) => net.statements.get(id).ok().map(Some),
+            Some(StatementRef::Text(_)) => None,
+        }
+    };
+    write(net, values, next, (&batch.parameters, now_us))
 }
 
 fn apply(
@@ -164,18 +197,12 @@ fn apply(
     table: &Table,
     key: &PointKey,
     mutation: &mut [u8],
-    parameters: &QueryParameters<'_>,
+    (parameters, now_us): (&QueryParameters<'_>, TimestampMicros),
 ) -> Option<Option<LogPosition>> {
     let is_plain = !parameters.consistency.is_serial() && parameters.timestamp.is_none_or(|given| given > i64::MIN);
     if !is_plain || !net.router.is_here(table, key.token, parameters.consistency) {
         return None;
     }
-    let applied = net.router.shard().apply_at_once(mutation, key.token, parameters.timestamp)?;
+    let applied = net.router.shard().apply_at_once(mutation, key.token, parameters.timestamp, now_us)?;
     Some(applied.logged)
-}
-
-/// As many as the statement has variables, and in their order.
-fn values_of<'v>(statement: &Statement, values: Values<'v>) -> Option<PointValues<'v>> {
-    let are_all = !values.is_named() && values.len() == statement.prepared.variables.len();
-    are_all.then(|| values.iter().map(|(_, value)| value).collect())
 }

@@ -26,6 +26,19 @@ impl Written {
         self.queue.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The stream of the next, where it ends at or before `acknowledged`.
+    #[inline]
+    pub fn next_acknowledged(&mut self, acknowledged: LogPosition) -> Option<i16> {
+        let (_, stream) = self.queue.pop_front_if(|(end, _)| *end <= acknowledged)?;
+        // It was this write's, and would tell the next one's waiter what is true of this one.
+        self.wait = None;
+        Some(stream)
+    }
+
     /// The stream of the next that may be answered, and what it came to.
     pub fn poll_next(&mut self, router: &Router, context: &mut Context<'_>) -> Poll<(i16, Result<(), CqlError>)> {
         let Some((end, stream)) = self.queue.front().copied() else { return Poll::Pending };

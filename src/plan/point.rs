@@ -12,7 +12,8 @@ use crate::types::{CqlType, validate};
 #[derive(Clone, Debug)]
 pub(super) struct Variable {
     at: usize,
-    ty: CqlType,
+    /// `None`: any bytes are right.
+    ty: Option<CqlType>,
 }
 
 /// The variables of the primary key, by its columns in order.
@@ -26,16 +27,21 @@ impl Variable {
     /// `None` where the term is something else. Sets and maps may have to be put in order first, wherever they stand.
     pub fn of(column: &Column, term: &Term) -> Option<Variable> {
         let is_ordered = column.ty.any(&|ty| matches!(ty, CqlType::Set(_) | CqlType::Map(..)));
-        term.variable().filter(|_| !is_ordered).map(|at| Variable { at, ty: column.ty.clone() })
+        let ty = (column.ty != CqlType::Blob).then(|| column.ty.clone());
+        term.variable().filter(|_| !is_ordered).map(|at| Variable { at, ty })
     }
 
     /// What is given for it.
+    #[inline]
     pub fn value<'v>(&self, values: &[Value<'v>]) -> Option<Value<'v>> {
         let value = *values.get(self.at)?;
-        let is_right = value.bytes().is_none_or(|bytes| validate(&self.ty, bytes).is_ok());
-        is_right.then_some(value)
+        match (value, &self.ty) {
+            (Value::Bytes(bytes), Some(ty)) => validate(ty, bytes).is_ok().then_some(value),
+            _ => Some(value),
+        }
     }
 
+    #[inline]
     fn component<'v>(&self, values: &[Value<'v>]) -> Option<&'v [u8]> {
         self.value(values)?.bytes().filter(|bytes| bytes.len() <= key::PARTITION_KEY_BYTES_MAX)
     }

@@ -148,7 +148,29 @@ impl FrameDecoder {
     }
 
     /// The next frame in what was received, which starts where the last call's `consumed` ended.
+    #[inline]
     pub fn next<'a>(&'a mut self, received: &'a [u8]) -> Result<Step<'a>, FrameError> {
+        match self.next_usual(received) {
+            Some(step) => Ok(step),
+            None => self.next_unusual(received),
+        }
+    }
+
+    /// A request that is whole, uncompressed and in no segment; nothing has happened where the next is anything else.
+    #[inline]
+    fn next_usual<'a>(&self, received: &'a [u8]) -> Option<Step<'a>> {
+        let is_plain = matches!(self.framing, Framing::Plain) && self.direction == Direction::Request;
+        if !is_plain || self.broken || self.skip_bytes > 0 {
+            return None;
+        }
+        let Header { version, flags, stream, opcode, body_bytes } =
+            Header::decode_usual(received, self.version?, self.body_bytes_max)?;
+        let consumed = HEADER_BYTES + body_bytes;
+        let body = received.get(HEADER_BYTES..consumed).filter(|_| flags & flag::COMPRESSED == 0)?;
+        Some(Step { consumed, frame: Some(Frame { version, flags, stream, opcode, body }) })
+    }
+
+    fn next_unusual<'a>(&'a mut self, received: &'a [u8]) -> Result<Step<'a>, FrameError> {
         self.release();
         if self.broken {
             return Ok(Step { consumed: received.len(), frame: None });

@@ -180,7 +180,14 @@ impl FrameEncoder {
     }
 
     /// A whole answer that has nothing to say.
+    #[inline]
     pub fn void(&mut self, out: &mut Vec<u8>, stream: i16) {
+        if self.segment_kind().is_none() {
+            // It is too short to be compressed.
+            let header = Header { version: self.version, flags: 0, stream, opcode: Opcode::Result, body_bytes: 4 };
+            header.encode(self.direction, out);
+            return put_void(out);
+        }
         let frame = self.begin(out, stream, Opcode::Result);
         put_void(out);
         self.finish(out, frame);

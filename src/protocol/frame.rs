@@ -147,7 +147,24 @@ impl Header {
         Ok(Some(Header { version, flags, stream, opcode: known, body_bytes }))
     }
 
+    /// The same of a request of this version whose header is whole and right, as most are; `None` where it is anything else.
+    #[inline]
+    pub fn decode_usual(bytes: &[u8], version: ProtocolVersion, body_bytes_max: usize) -> Option<Header> {
+        let &[first, flags, stream_high, stream_low, opcode, a, b, c, d] = bytes.first_chunk::<HEADER_BYTES>()?;
+        let body_bytes = usize::try_from(i32::from_be_bytes([a, b, c, d])).ok()?;
+        let opcode = Opcode::from_number(opcode)?;
+        let is_right = first == version.number() && opcode.is_request() && body_bytes <= body_bytes_max;
+        is_right.then_some(Header {
+            version,
+            flags,
+            stream: i16::from_be_bytes([stream_high, stream_low]),
+            opcode,
+            body_bytes,
+        })
+    }
+
     /// Appends the header.
+    #[inline]
     pub fn encode(&self, direction: Direction, out: &mut Vec<u8>) {
         let bit = if direction == Direction::Response { RESPONSE_BIT } else { 0 };
         let [stream_high, stream_low] = self.stream.to_be_bytes();

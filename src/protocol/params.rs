@@ -57,11 +57,31 @@ impl<'a> Values<'a> {
 
     /// Reads a count and so many values, each after its name if `named`.
     pub fn decode(reader: &mut Reader<'a>, named: bool, version: ProtocolVersion) -> Read<Values<'a>> {
+        Values::decode_each(reader, named, version, |_| ())
+    }
+
+    /// The same, and has `each` value seen in its turn.
+    #[inline]
+    pub fn decode_each(
+        reader: &mut Reader<'a>,
+        named: bool,
+        version: ProtocolVersion,
+        mut each: impl FnMut(Value<'a>),
+    ) -> Read<Values<'a>> {
         let count = reader.short("the number of values")?;
         let body = reader.rest();
+        // One of its own, which need not stand in memory.
+        let mut usual = *reader;
         for _ in 0..count {
-            read_value(reader, named, version)?;
+            if !named && let Some(bytes) = usual.take_counted() {
+                each(Value::Bytes(bytes));
+                continue;
+            }
+            let mut unusual = usual;
+            each(read_unusual_value(&mut unusual, named, version)?.1);
+            usual = unusual;
         }
+        *reader = usual;
         let len_bytes = body.len() - reader.left_bytes();
         Ok(Values { body: body.get(..len_bytes).unwrap_or_default(), count, named, version })
     }
@@ -188,11 +208,21 @@ impl Default for QueryParameters<'_> {
 
 impl<'a> QueryParameters<'a> {
     pub fn decode(reader: &mut Reader<'a>, version: ProtocolVersion) -> Read<QueryParameters<'a>> {
+        QueryParameters::decode_each(reader, version, |_| ())
+    }
+
+    /// The same, and has `each` value seen in its turn.
+    #[inline]
+    pub fn decode_each(
+        reader: &mut Reader<'a>,
+        version: ProtocolVersion,
+        each: impl FnMut(Value<'a>),
+    ) -> Read<QueryParameters<'a>> {
         let mut parameters = QueryParameters { consistency: reader.consistency()?, ..QueryParameters::default() };
         let flags = read_flags(reader, version)?;
         let has = |bit: u32| flags & bit != 0;
         if has(flag::VALUES) {
-            parameters.values = Values::decode(reader, has(flag::NAMES), version)?;
+            parameters.values = Values::decode_each(reader, has(flag::NAMES), version, each)?;
         }
         parameters.skip_metadata = has(flag::SKIP_METADATA);
         if has(flag::PAGE_SIZE) {

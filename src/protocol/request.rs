@@ -4,7 +4,7 @@ use super::compression::Compression;
 use super::error::CqlError;
 use super::event::EventKind;
 use super::frame::Framing;
-use super::params::{QueryParameters, Values};
+use super::params::{QueryParameters, Value, Values};
 use super::version::ProtocolVersion;
 use super::wire::{Malformed, Read, Reader};
 
@@ -185,7 +185,7 @@ impl<'a> Request<'a> {
                 parameters: QueryParameters::decode(&mut reader, version)?,
             }),
             Opcode::Prepare => Request::Prepare(Prepare::decode(&mut reader, version)?),
-            Opcode::Execute => Request::Execute(Execute::decode(&mut reader, version)?),
+            Opcode::Execute => Request::Execute(Execute::read(&mut reader, version, |_| ())?),
             Opcode::Batch => Request::Batch(Batch::decode(&mut reader, version)?),
             other => {
                 return Err(CqlError::protocol_error(format!(
@@ -258,11 +258,22 @@ impl<'a> Prepare<'a> {
 }
 
 impl<'a> Execute<'a> {
-    fn decode(reader: &mut Reader<'a>, version: ProtocolVersion) -> Read<Execute<'a>> {
+    /// The body of an EXECUTE that has no custom payload; `each` of its values is seen in its turn.
+    #[inline]
+    pub fn decode_each(
+        version: ProtocolVersion,
+        body: &'a [u8],
+        each: impl FnMut(Value<'a>),
+    ) -> Result<Execute<'a>, CqlError> {
+        Ok(Execute::read(&mut Reader::new(body), version, each)?)
+    }
+
+    #[inline]
+    fn read(reader: &mut Reader<'a>, version: ProtocolVersion, each: impl FnMut(Value<'a>)) -> Read<Execute<'a>> {
         let id = reader.short_bytes("a prepared statement's id")?;
         let v5 = version >= ProtocolVersion::V5;
         let result_metadata_id = if v5 { Some(reader.short_bytes("a result metadata id")?) } else { None };
-        Ok(Execute { id, result_metadata_id, parameters: QueryParameters::decode(reader, version)? })
+        Ok(Execute { id, result_metadata_id, parameters: QueryParameters::decode_each(reader, version, each)? })
     }
 }
 
@@ -277,7 +288,7 @@ impl<'a> Batch<'a> {
         let count = reader.short("the number of statements")?;
         let body = reader.rest();
         for _ in 0..count {
-            BatchStatement::decode(reader, version)?;
+            BatchStatement::decode(reader, version, |_| ())?;
         }
         let len_bytes = body.len() - reader.left_bytes();
         let statements = body.get(..len_bytes).unwrap_or_default();
@@ -298,13 +309,17 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> BatchStatement<'a> {
-    fn decode(reader: &mut Reader<'a>, version: ProtocolVersion) -> Read<BatchStatement<'a>> {
+    fn decode(
+        reader: &mut Reader<'a>,
+        version: ProtocolVersion,
+        each: impl FnMut(Value<'a>),
+    ) -> Read<BatchStatement<'a>> {
         let statement = match reader.byte("a batched statement's kind")? {
             0 => StatementRef::Text(reader.long_string("a query")?),
             1 => StatementRef::Prepared(reader.short_bytes("a prepared statement's id")?),
             got => return Err(Malformed::Code { what: "a batched statement's kind", got: i64::from(got) }),
         };
-        Ok(BatchStatement { statement, values: Values::decode(reader, false, version)? })
+        Ok(BatchStatement { statement, values: Values::decode_each(reader, false, version, each)? })
     }
 }
 
@@ -315,14 +330,22 @@ pub struct BatchIter<'a> {
     version: ProtocolVersion,
 }
 
+impl<'a> BatchIter<'a> {
+    /// The next statement; `each` of its values is seen in its turn.
+    #[inline]
+    pub fn next_each(&mut self, each: impl FnMut(Value<'a>)) -> Option<BatchStatement<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let statement = BatchStatement::decode(&mut self.reader, self.version, each);
+        debug_assert!(statement.is_ok(), "statements were checked when their batch was decoded");
+        statement.ok()
+    }
+}
+
 impl<'a> Iterator for BatchIter<'a> {
     type Item = BatchStatement<'a>;
 
     fn next(&mut self) -> Option<BatchStatement<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        let statement = BatchStatement::decode(&mut self.reader, self.version);
-        debug_assert!(statement.is_ok(), "statements were checked when their batch was decoded");
-        statement.ok()
+        self.next_each(|_| ())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -339,7 +362,6 @@ mod tests {
     use crate::protocol::client::requests::*;
     use crate::protocol::client::{BatchEntry, Parameters};
     use crate::protocol::consistency::Consistency;
-    use crate::protocol::params::Value;
     use crate::protocol::wire::{put_bytes, put_short, put_string};
     use proptest::prelude::*;
 

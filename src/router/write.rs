@@ -190,6 +190,11 @@ impl Router {
         }
     }
 
+    /// Up to where this shard's log is acknowledged.
+    pub fn acknowledged_position(&self) -> LogPosition {
+        self.shard.acknowledged_position()
+    }
+
     /// Whether a write of this shard that ends there in the log is acknowledged; `wait` as for `Shard::poll_acknowledged`.
     pub fn poll_acknowledged(
         &self,

@@ -380,7 +380,7 @@ fn an_attempt_is_made_again_while_the_log_is_behind_and_only_then() {
 
 fn apply_at_once(shard: &Shard, mutation: &mut [u8]) -> Option<Applied> {
     let token = MutationView::parse(mutation).expect("a mutation").token();
-    shard.apply_at_once(mutation, token, None)
+    shard.apply_at_once(mutation, token, None, shard.io.wall_us())
 }
 
 /// Writes that are done at once are told acknowledged one after the other, none before the log has it.

@@ -113,27 +113,33 @@ impl Shard {
     }
 
     /// Logs and applies one mutation of the partition with this token, just built and no draft, where that needs no wait;
-    /// `None` and nothing done where it does, or where it is refused.
+    /// `None` and nothing done where it does, or where it is refused. `now_us` is what the wall clock says, or said shortly
+    /// before.
     pub fn apply_at_once(
         &self,
         mutation: &mut [u8],
         token: Token,
         timestamp: Option<TimestampMicros>,
+        now_us: TimestampMicros,
     ) -> Option<Applied> {
         if !self.admits_at_once(mutation.len()).ok()? {
             return None;
         }
-        let at = timestamp.unwrap_or_else(|| self.clock.next(self.io.wall_us()));
+        let at = timestamp.unwrap_or_else(|| self.clock.next(now_us));
         stamp(mutation, timestamp.is_some(), at);
-        let part = self.part_of(MutationView::built(mutation).ok()?, token).ok()?;
-        self.apply_one(&part, at).ok()
+        let view = MutationView::built(mutation).ok()?;
+        let tables = self.tables.borrow();
+        let store = tables.get(&view.table())?;
+        self.log_and_apply(store, &view, token, at).ok()
     }
 
     /// The same with this timestamp: the write's, or one that the shard gave for it.
     pub(super) fn apply_at(&self, write: &mut Write, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
         write.mutations.iter_mut().for_each(|mutation| stamp(mutation, write.timestamp.is_some(), timestamp));
         if let [mutation] = write.mutations.as_slice() {
-            return self.apply_one(&self.part(mutation)?, timestamp);
+            let part = self.part(mutation)?;
+            self.observe(std::slice::from_ref(&part));
+            return self.log_and_apply(&part.store, &part.view, part.token, timestamp);
         }
         let parts = write.mutations.iter().map(|bytes| self.part(bytes)).collect::<Result<Vec<_>, _>>()?;
         self.observe(&parts);
@@ -142,12 +148,22 @@ impl Shard {
         Ok(self.apply_logged(&parts, ticket, timestamp))
     }
 
-    /// The same of one mutation in which its timestamp stands.
-    fn apply_one(&self, part: &Part<'_>, timestamp: TimestampMicros) -> Result<Applied, WriteError> {
-        let parts = std::slice::from_ref(part);
-        self.observe(parts);
-        let ticket = self.log_mutation(part)?;
-        Ok(self.apply_logged(parts, ticket, timestamp))
+    /// The same of one mutation in which its timestamp stands, and that this shard's clock has seen.
+    fn log_and_apply(
+        &self,
+        store: &TableStore,
+        view: &MutationView<'_>,
+        token: Token,
+        timestamp: TimestampMicros,
+    ) -> Result<Applied, WriteError> {
+        if !self.is_durable(store) {
+            self.apply_view(store, view, token, self.log().position());
+            return Ok(Applied { timestamp, logged: None });
+        }
+        let ticket =
+            self.log().append(RecordKind::Mutation, &[table_ref(store)], &[view.bytes()]).map_err(log_error)?;
+        self.apply_view(store, view, token, ticket.position);
+        Ok(Applied { timestamp, logged: Some(ticket.end) })
     }
 
     fn apply_logged(&self, parts: &[Part<'_>], ticket: Option<Ticket>, timestamp: TimestampMicros) -> Applied {
@@ -220,7 +236,12 @@ impl Shard {
         }
     }
 
-    /// The same of a write that ends at `end`, polled; `wait` is for nobody else, and for one write after the other.
+    /// Up to where the log is acknowledged.
+    pub fn acknowledged_position(&self) -> LogPosition {
+        self.log().acknowledged_position()
+    }
+
+    /// Whether a write that ends at `end` is acknowledged, polled; `wait` is for nobody else, and for one write after the other.
     pub fn poll_acknowledged(
         &self,
         end: LogPosition,
@@ -258,25 +279,14 @@ impl Shard {
 
     fn part<'m>(&self, bytes: &'m [u8]) -> Result<Part<'m>, WriteError> {
         let view = MutationView::parse(bytes).map_err(|error| WriteError::Malformed(error.to_string()))?;
-        self.part_of(view, view.token())
-    }
-
-    fn part_of<'m>(&self, view: MutationView<'m>, token: Token) -> Result<Part<'m>, WriteError> {
         let store = self.store(view.table()).ok_or(WriteError::UnknownTable(view.table()))?;
         let durable = self.is_durable(&store);
-        Ok(Part { view, token, store, durable })
-    }
-
-    fn log_mutation(&self, part: &Part<'_>) -> Result<Option<Ticket>, WriteError> {
-        if !part.durable {
-            return Ok(None);
-        }
-        let bytes = part.view.bytes();
-        self.log().append(RecordKind::Mutation, &[part.table_ref()], &[bytes]).map(Some).map_err(log_error)
+        Ok(Part { view, token: view.token(), store, durable })
     }
 
     fn log_intent(&self, local: &[&[u8]], remote: &[&[u8]], own: &[Part<'_>]) -> Result<Ticket, WriteError> {
-        let references: Vec<TableRef> = own.iter().filter(|part| part.durable).map(Part::table_ref).collect();
+        let references: Vec<TableRef> =
+            own.iter().filter(|part| part.durable).map(|part| table_ref(&part.store)).collect();
         let tagged = local.iter().map(|part| (1, part)).chain(remote.iter().map(|part| (0, part)));
         let mut body = Vec::with_capacity(tagged.clone().map(|(_, part)| part.len() + PART_HEAD_BYTES).sum());
         for (applied_here, part) in tagged {
@@ -292,12 +302,26 @@ impl Shard {
     }
 
     pub(super) fn apply_part(&self, part: &Part<'_>, position: LogPosition) {
-        let mut memtable = part.store.active.borrow_mut();
-        let before = memtable.bytes_allocated();
-        memtable.apply_to(part.token, &part.view, position);
-        self.memory.resize(before as u64, memtable.bytes_allocated() as u64);
-        bump(&part.store.counts.writes);
+        self.apply_view(&part.store, &part.view, part.token, position);
     }
+
+    fn apply_view(&self, store: &TableStore, view: &MutationView<'_>, token: Token, position: LogPosition) {
+        let mut memtable = store.active.borrow_mut();
+        let before = memtable.bytes_allocated();
+        memtable.apply_to(token, view, position);
+        let after = memtable.bytes_allocated();
+        if after != before {
+            self.memory.resize(before as u64, after as u64);
+        }
+        bump(&store.counts.writes);
+    }
+}
+
+/// The schema version is that of the table as it is here: what the log can describe. The mutation's own may be older, or
+/// (between two steps of a schema change) newer; column ids mean the same under all of them.
+fn table_ref(store: &TableStore) -> TableRef {
+    let table = store.table();
+    TableRef { table: table.id, schema_version: table.version }
 }
 
 /// Fills in a mutation's timestamp, which a client gave or this shard.
@@ -311,15 +335,6 @@ pub(super) struct Part<'m> {
     pub token: Token,
     pub store: Rc<TableStore>,
     pub durable: bool,
-}
-
-impl Part<'_> {
-    /// The schema version is that of the table as it is here: what the log can describe. The mutation's own may be
-    /// older, or (between two steps of a schema change) newer; column ids mean the same under all of them.
-    fn table_ref(&self) -> TableRef {
-        let table = self.store.table();
-        TableRef { table: table.id, schema_version: table.version }
-    }
 }
 
 /// What `Shard::begin_batch` logged.

@@ -17,6 +17,8 @@ pub struct Spent {
     pub allocations: BTreeMap<String, f64>,
     /// Instructions of the node by function, the most first.
     pub functions: Vec<(String, f64)>,
+    /// Calls of the allocator by function, in the same way.
+    pub allocating: Vec<(String, f64)>,
 }
 
 impl Spent {
@@ -73,16 +75,32 @@ pub fn attribute(profile: &Profile, exe: &Path) -> Result<Spent, String> {
             }
         }
     }
-    let allocations = allocations(profile, &sites, &shares, &exe, modules.len());
+    let (allocations, allocating) = allocations(profile, &sites, &shares, &exe, &modules);
     let by_module = |spent: Vec<f64>| modules.iter().cloned().zip(spent).filter(|(_, spent)| *spent > 0.0).collect();
-    let mut functions: Vec<(String, f64)> = functions.into_iter().collect();
-    functions.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    Ok(Spent { instructions: by_module(instructions), allocations: by_module(allocations), functions })
+    Ok(Spent {
+        instructions: by_module(instructions),
+        allocations: by_module(allocations),
+        functions: most_first(functions),
+        allocating: most_first(allocating),
+    })
 }
 
-/// Calls of the allocator by module.
-fn allocations(profile: &Profile, sites: &[Place], shares: &[Shares], exe: &str, modules: usize) -> Vec<f64> {
-    let mut allocations = vec![0.0; modules];
+fn most_first(spent: HashMap<String, f64>) -> Vec<(String, f64)> {
+    let mut spent: Vec<(String, f64)> = spent.into_iter().collect();
+    spent.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    spent
+}
+
+/// Calls of the allocator by module, and those of the node by function.
+fn allocations(
+    profile: &Profile,
+    sites: &[Place],
+    shares: &[Shares],
+    exe: &str,
+    modules: &[String],
+) -> (Vec<f64>, HashMap<String, f64>) {
+    let mut allocations = vec![0.0; modules.len()];
+    let mut functions: HashMap<String, f64> = HashMap::new();
     for (call, site) in profile.calls.iter().zip(sites) {
         let (callee, caller) = (&profile.functions[call.callee], &profile.functions[call.caller]);
         // The allocator's calls of itself are no allocations.
@@ -90,15 +108,21 @@ fn allocations(profile: &Profile, sites: &[Place], shares: &[Shares], exe: &str,
             continue;
         }
         let executed = profile.executed(call);
+        let mut add = |module: usize, spent: f64, function: &str| {
+            allocations[module] += spent;
+            if spent > 0.0 && !OUTSIDE.contains(&&*modules[module]) {
+                *functions.entry(format!("{}: {function}", modules[module])).or_default() += spent;
+            }
+        };
         match site.module {
-            Some(module) => allocations[module] += executed,
+            Some(module) => add(module, executed, &site.function),
             None => {
-                let shares = shares[call.caller].iter().zip(&mut allocations);
-                shares.for_each(|(share, all)| *all += executed * share);
+                let name = addr2line::demangle_auto(caller.name.as_str().into(), None);
+                shares[call.caller].iter().enumerate().for_each(|(module, share)| add(module, executed * share, &name));
             }
         }
     }
-    allocations
+    (allocations, functions)
 }
 
 /// For each function, which modules it works for where its own code is of none.

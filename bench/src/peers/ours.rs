@@ -85,7 +85,7 @@ impl KeyValue for Ours<'_> {
             }
         }
         let shard = &self.engine.shard;
-        self.last = shard.apply_at_once(&mut self.mutation, token_of(key), None);
+        self.last = shard.apply_at_once(&mut self.mutation, token_of(key), None, self.engine.io.wall_us());
         if self.last.is_none() {
             // Memory or log are full: it waits, as the server's does.
             let mut write = Write { mutations: vec![self.mutation.clone()], timestamp: None };

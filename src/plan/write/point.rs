@@ -61,7 +61,7 @@ impl PointWrite {
         for (column, variable) in &self.cells {
             match variable.value(values) {
                 Some(Value::Bytes(value)) => {
-                    mutation.cell(*column, None, Stamp::Base(0), None, value);
+                    mutation.plain_cell(*column, value);
                 }
                 Some(Value::Unset) => {}
                 Some(Value::Null) | None => return false,
