@@ -22,6 +22,8 @@ const SLOT_GRANULES: usize = SLOT_BYTES / GRANULE_BYTES;
 const FIRST_SLAB_SLOTS: usize = 1;
 /// Every later one.
 const SLAB_SLOTS: usize = 16;
+/// What is taken from a slab's allocator at a time.
+const PIECE_BYTES: usize = 4 << 10;
 /// What is larger than this has a slab of its own.
 const SHARED_BYTES_MAX: usize = 256 << 10;
 /// A line of the processor's cache.
@@ -97,21 +99,17 @@ impl Slab {
         Slab { bump, base, slack_bytes, slots }
     }
 
-    /// Where `bytes` new bytes (a multiple of the granule) are; `None` where they do not fit. Never at offset 0.
-    #[inline]
-    fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+    /// Takes at least `bytes` (a multiple of the granule), and a piece where there is one: how far behind the base they begin,
+    /// just before what was taken last, and how many they are. `None` where they do not fit. Never at offset 0.
+    fn take(&self, bytes: usize) -> Option<(usize, usize)> {
         let room = self.bump.chunk_capacity() - self.slack_bytes - GRANULE_BYTES;
         if bytes > room {
             return None;
         }
-        let layout = Layout::from_size_align(bytes, GRANULE_BYTES).ok()?;
-        self.bump.try_alloc_layout(layout).ok()
-    }
-
-    /// How far behind the base such a place is.
-    #[inline]
-    fn offset(&self, place: NonNull<u8>) -> usize {
-        place.addr().get() - self.base.addr().get()
+        let taken = bytes.max(PIECE_BYTES).min(room);
+        let layout = Layout::from_size_align(taken, GRANULE_BYTES).ok()?;
+        let start = self.bump.try_alloc_layout(layout).ok()?;
+        Some((start.addr().get() - self.base.addr().get(), taken))
     }
 }
 
@@ -204,13 +202,24 @@ struct Slot {
     len: usize,
 }
 
+/// What was taken from a slab and is not handed out: from `low` to `high` behind the slab's base.
+#[derive(Debug)]
+struct Piece {
+    base: NonNull<u8>,
+    first_slot: usize,
+    low: usize,
+    high: usize,
+}
+
 /// A memtable's memory.
 #[derive(Debug)]
 pub struct Arena {
     slots: Vec<Slot>,
     slabs: Vec<Slab>,
-    /// The slab that shared allocations come from, and its first slot.
-    current: Option<(usize, usize)>,
+    /// The slab that shared allocations come from.
+    current: Option<usize>,
+    /// Of that one.
+    piece: Piece,
     used_bytes: usize,
     dead_bytes: usize,
     pool: Rc<SlabPool>,
@@ -218,7 +227,8 @@ pub struct Arena {
 
 impl Arena {
     pub fn new(pool: Rc<SlabPool>) -> Self {
-        Arena { slots: Vec::new(), slabs: Vec::new(), current: None, used_bytes: 0, dead_bytes: 0, pool }
+        let piece = Piece { base: NonNull::dangling(), first_slot: 0, low: 0, high: 0 };
+        Arena { slots: Vec::new(), slabs: Vec::new(), current: None, piece, used_bytes: 0, dead_bytes: 0, pool }
     }
 
     /// Bytes of all slabs.
@@ -253,25 +263,57 @@ impl Arena {
     pub fn alloc(&mut self, len: usize) -> (Ref, &mut [u8]) {
         let bytes = footprint(len.max(1));
         self.used_bytes += bytes;
-        let shared = self.current.and_then(|(slab, first_slot)| {
-            let slab = self.slabs.get(slab)?;
-            slab.alloc(bytes).map(|start| (start, place(first_slot, slab.offset(start))))
-        });
-        let (start, at) = shared.unwrap_or_else(|| self.alloc_in_new_slab(bytes));
-        // SAFETY: `start` is where the bump allocator of a slab that this arena owns has just given at least `len` bytes; all
-        // of a slab's bytes are initialised, and the exclusive borrow of the arena makes this the only reference to them.
+        if bytes > self.piece.high - self.piece.low {
+            if bytes > SHARED_BYTES_MAX {
+                return self.alloc_alone(bytes, len);
+            }
+            self.enlarge_piece(bytes);
+        }
+        let piece = &mut self.piece;
+        piece.high -= bytes;
+        // SAFETY: `low..high` of the piece is memory that the bump allocator of a slab of this arena has given and nothing
+        // else has; `low <= high` still holds, so the result is in it, with `bytes` behind it that are in it too.
+        let start = unsafe { piece.base.add(piece.high) };
+        let at = place(piece.first_slot, piece.high);
+        // SAFETY: at least `len` bytes from `start` on are in the piece, and no longer once `high` is lowered, so nobody is
+        // given them again; all of a slab's bytes are initialised, and the exclusive borrow of the arena makes this the only
+        // reference to them.
         (at, unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 
+    /// Makes the piece so large, of the current slab or of another.
     #[cold]
-    fn alloc_in_new_slab(&mut self, bytes: usize) -> (NonNull<u8>, Ref) {
-        let shared = bytes <= SHARED_BYTES_MAX;
+    fn enlarge_piece(&mut self, bytes: usize) {
+        let missing = bytes - (self.piece.high - self.piece.low);
+        let taken = self.current.and_then(|current| self.slabs[current].take(missing));
+        if let Some((low, taken_bytes)) = taken {
+            assert_eq!(low + taken_bytes, self.piece.low, "a bump allocator goes downwards without gaps");
+            self.piece.low = low;
+            return;
+        }
         let needed = (bytes + GRANULE_BYTES).div_ceil(SLOT_BYTES);
-        let slots = match (shared, self.current) {
-            (false, _) => needed,
-            (true, None) => needed.max(FIRST_SLAB_SLOTS),
-            (true, Some(_)) => SLAB_SLOTS,
-        };
+        let slots = if self.current.is_none() { needed.max(FIRST_SLAB_SLOTS) } else { SLAB_SLOTS };
+        let (slab, first_slot) = self.add_slab(slots);
+        let (low, taken_bytes) = self.slabs[slab].take(bytes).expect("a slab is made for what it is to hold");
+        self.piece = Piece { base: self.slabs[slab].base, first_slot, low, high: low + taken_bytes };
+        self.current = Some(slab);
+    }
+
+    /// What is too large to share a slab.
+    #[cold]
+    fn alloc_alone(&mut self, bytes: usize, len: usize) -> (Ref, &mut [u8]) {
+        let (slab, first_slot) = self.add_slab((bytes + GRANULE_BYTES).div_ceil(SLOT_BYTES));
+        let slab = &self.slabs[slab];
+        let (offset, _) = slab.take(bytes).expect("a slab is made for what it is to hold");
+        // SAFETY: `offset` is where the slab's bump allocator has just given at least `bytes` bytes, which are within it.
+        let start = unsafe { slab.base.add(offset) };
+        // SAFETY: they are at least `len`, nobody else is given them, all of a slab's bytes are initialised, and the
+        // exclusive borrow of the arena makes this the only reference to them.
+        (place(first_slot, offset), unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
+    }
+
+    /// One more slab, and its first slot.
+    fn add_slab(&mut self, slots: usize) -> (usize, usize) {
         let slab = self.pool.take(slots);
         let first_slot = self.slots.len();
         for at in 0..slots {
@@ -280,13 +322,8 @@ impl Arena {
             let base = unsafe { slab.base.add(offset) };
             self.slots.push(Slot { base, len: slots * SLOT_BYTES - offset });
         }
-        let start = slab.alloc(bytes).expect("a slab is made for what it is to hold");
-        let at = place(first_slot, slab.offset(start));
         self.slabs.push(slab);
-        if shared {
-            self.current = Some((self.slabs.len() - 1, first_slot));
-        }
-        (start, at)
+        (self.slabs.len() - 1, first_slot)
     }
 
     /// All bytes from `at` to the end of its slab. A record begins them: whoever reads it takes it off their front.
