@@ -54,6 +54,9 @@ impl CommitLog {
     /// Whether it opened that block.
     fn make_room(&self, state: &mut State, tables: &[TableRef], bytes: usize) -> Result<bool, LogError> {
         let is_same = state.active.last_schema.as_slice() == tables;
+        if is_same && state.open.as_ref().is_some_and(|open| open.fits(bytes)) {
+            return Ok(false);
+        }
         let missing = if is_same { Schemas::new() } else { self.missing_schemas(&state.active.schemas, tables)? };
         let needed = bytes + missing.iter().map(|(_, schema)| schema_bytes(schema)).sum::<usize>();
         let opens = !state.open.as_ref().is_some_and(|open| open.fits(needed));
