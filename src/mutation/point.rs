@@ -29,12 +29,6 @@ impl Default for PointKey {
 }
 
 impl PointKey {
-    /// Takes over the partition of another place.
-    pub fn clone_partition(&mut self, other: &PointKey) {
-        self.token = other.token;
-        self.key.clone_from(&other.key);
-    }
-
     /// Forgets the place and keeps the memory.
     pub fn clear(&mut self) {
         self.key.clear();

@@ -64,6 +64,9 @@ pub const FRAME_PROGRESS_BYTES: usize = 64 * 1024;
 /// The most that one send is given.
 pub const SEND_BYTES_MAX: usize = 1 << 20;
 
+/// A send's buffer is kept for another one up to this size, two of them a connection.
+pub const SPARE_BYTES_MAX: usize = 32 << 10;
+
 /// A buffer larger than this is given back once it is empty.
 pub const KEPT_BYTES_MAX: usize = 256 * 1024;
 

@@ -35,9 +35,9 @@ pub enum AtOnce {
 /// Memory that is used again and again.
 #[derive(Default)]
 pub struct Scratch {
-    /// Of the row that is read; of a write, its partition.
-    key: PointKey,
-    /// The place of the row that is written next.
+    /// The place of the row that is read, or written first.
+    first: PointKey,
+    /// The place of a row that is written later.
     row: PointKey,
     mutation: Vec<u8>,
 }
@@ -66,7 +66,7 @@ pub fn take(
     {
         return AtOnce::Not;
     }
-    let mut values = emptied(net.values.take());
+    let mut values: PointValues<'_> = net.values.take();
     let taken = if frame.opcode == Opcode::Execute {
         take_execute(net, frame, now_us, &mut values, encoder, out)
     } else if let Ok(Request::Batch(batch)) = frame.request() {
@@ -113,7 +113,7 @@ fn read(
     out: &mut Vec<u8>,
 ) -> bool {
     let QueryParameters { consistency, skip_metadata, paging_state, page_size, .. } = execute.parameters;
-    let Scratch { key, .. } = &mut *net.scratch.borrow_mut();
+    let Scratch { first: key, .. } = &mut *net.scratch.borrow_mut();
     // A page of one row is full with it, and says where the next begins. Where clients leave much unread, the long way
     // counts what is given to them.
     let is_plain = consistency != Consistency::Any && paging_state.is_none() && page_size != Some(1);
@@ -148,7 +148,7 @@ fn write<'v>(
     mut next: impl FnMut(&mut PointValues<'v>) -> Option<Option<Rc<Statement>>>,
     under: (&QueryParameters<'_>, TimestampMicros),
 ) -> Option<Option<LogPosition>> {
-    let Scratch { key, row, mutation } = &mut *net.scratch.borrow_mut();
+    let Scratch { first, row, mutation } = &mut *net.scratch.borrow_mut();
     mutation.clear();
     let mut begun: Option<(Rc<Table>, MutationBuilder<'_>)> = None;
     while let Some(statement) = next(values)? {
@@ -158,17 +158,18 @@ fn write<'v>(
         }
         let is_first = begun.is_none();
         if is_first {
-            key.clone_partition(row);
-            begun = Some((table.clone(), MutationBuilder::begin(mutation, table.id, table.version, &key.key)));
+            std::mem::swap(first, row);
+            begun = Some((table.clone(), MutationBuilder::begin(mutation, table.id, table.version, &first.key)));
         }
-        let (first, builder) = begun.as_mut()?;
-        let is_here = is_first || (Rc::ptr_eq(first, table) && row.key == key.key);
-        if !is_here || !point.put_row(values, row, builder) {
+        let (first_table, builder) = begun.as_mut()?;
+        let is_here = is_first || (Rc::ptr_eq(first_table, table) && row.key == first.key);
+        let at = if is_first { &*first } else { &*row };
+        if !is_here || !point.put_row(values, at, builder) {
             return None;
         }
     }
     let (table, _) = begun?;
-    apply(net, &table, key, mutation, under)
+    apply(net, &table, first, mutation, under)
 }
 
 fn write_batch<'v>(

@@ -15,8 +15,9 @@ use crate::schema::Schema;
 /// Texts that are kept, and the bytes of all of them: once there are more, all are forgotten.
 const TEXTS_MAX: usize = 1024;
 const TEXTS_BYTES_MAX: usize = 1 << 20;
-/// A longer text is planned each time.
-const TEXT_BYTES_MAX: usize = 16 << 10;
+/// A longer text is planned each time. A plan takes many times what its text does, and what is kept of plans is bounded by
+/// this.
+const TEXT_BYTES_MAX: usize = 2 << 10;
 /// Of how many texts that came once it is known; a power of two.
 const SEEN: usize = 4096;
 

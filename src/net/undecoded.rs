@@ -39,7 +39,7 @@ impl Undecoded {
     pub fn lend(&mut self) -> Vec<u8> {
         let mut buffer = std::mem::take(&mut self.bytes);
         let ahead_bytes = std::mem::take(&mut self.ahead_bytes);
-        if buffer.capacity() - buffer.len() < self.room_bytes {
+        if buffer.capacity() - buffer.len() < enough(self.room_bytes) {
             buffer.reserve_exact(self.room_bytes + ahead_bytes);
         }
         buffer
@@ -59,7 +59,7 @@ impl Undecoded {
         self.bytes = buffer;
         self.progress_bytes = self.progress_bytes.saturating_add(got);
         let room = self.room_bytes;
-        if got >= room && room < RECEIVE_BYTES && may_grow {
+        if got >= enough(room) && room < RECEIVE_BYTES && may_grow {
             self.resize((4 * room).min(RECEIVE_BYTES));
             self.small_receives = 0;
         } else if got >= room / 4 {
@@ -102,6 +102,12 @@ impl Undecoded {
         }
         is_enough
     }
+}
+
+/// What of the room may be left beside the beginning of a frame, so that each such beginning does not make another buffer;
+/// a receive of so much has filled it.
+fn enough(room_bytes: usize) -> usize {
+    room_bytes - room_bytes / 4
 }
 
 #[cfg(test)]

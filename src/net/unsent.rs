@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::net::limits::{KEPT_BYTES_MAX, SEND_BYTES_MAX};
+use crate::net::limits::{SEND_BYTES_MAX, SPARE_BYTES_MAX};
 
 /// What one send is given.
 pub struct Piece {
@@ -17,8 +17,8 @@ pub struct Unsent {
     pieces: VecDeque<Piece>,
     /// Of the pieces, and of the one that is being sent.
     bytes: usize,
-    /// The buffer of the last send.
-    spare: Vec<u8>,
+    /// Buffers of the last sends: while one is sent and one waits for that, one is filled.
+    spares: [Vec<u8>; 2],
 }
 
 impl Unsent {
@@ -34,7 +34,9 @@ impl Unsent {
     /// Takes over what `out` holds, and leaves it an empty buffer. Nothing may be waiting.
     pub fn put(&mut self, out: &mut Vec<u8>, ready_ns: u64) {
         debug_assert!(!self.is_waiting(), "what waits is sent first");
-        let mut full = std::mem::replace(out, std::mem::take(&mut self.spare));
+        let [spare, other] = &mut self.spares;
+        let spare = if spare.capacity() > 0 { spare } else { other };
+        let mut full = std::mem::replace(out, std::mem::take(spare));
         self.bytes += full.len();
         // From the end, so that each byte moves once.
         while full.len() > SEND_BYTES_MAX {
@@ -54,8 +56,10 @@ impl Unsent {
     pub fn sent(&mut self, mut buffer: Vec<u8>) {
         self.bytes -= buffer.len();
         buffer.clear();
-        if buffer.capacity() <= KEPT_BYTES_MAX {
-            self.spare = buffer;
+        if buffer.capacity() <= SPARE_BYTES_MAX
+            && let Some(place) = self.spares.iter_mut().find(|spare| spare.capacity() == 0)
+        {
+            *place = buffer;
         }
     }
 }
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_large_buffer_is_given_back_and_a_small_one_used_again() {
-        let (mut unsent, mut out) = (Unsent::default(), Vec::with_capacity(2 * KEPT_BYTES_MAX));
+        let (mut unsent, mut out) = (Unsent::default(), Vec::with_capacity(2 * SPARE_BYTES_MAX));
         for kept in [false, true] {
             out.push(1);
             let capacity = out.capacity();

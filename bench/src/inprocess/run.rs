@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use helenus::base::ids::ShardId;
 use helenus::io::TaskClass;
@@ -63,6 +64,9 @@ impl Shape {
         self.operations.div_ceil(WINDOW * u64::from(self.shards)).next_multiple_of(WINDOWS)
     }
 }
+
+/// Virtual time from preparing to measuring.
+const SETTLES_IN: Duration = Duration::from_millis(10);
 
 /// A connection that has been served all its windows once.
 struct Connection {
@@ -207,6 +211,9 @@ impl Connection {
 fn measure(sim: &Simulation, shape: &Shape, connections: Vec<Connection>) -> Result<Counters, String> {
     let (running, failed) = (Rc::new(Cell::new(connections.len())), Rc::new(RefCell::new(None)));
     let rounds = shape.rounds();
+    // The connection that prepared is gone by then.
+    let io = sim.client_io();
+    sim.run_client(async move { io.sleep(SETTLES_IN).await }).map_err(|halted| halted.to_string())?;
     for mut connection in connections {
         let (running, failed) = (running.clone(), failed.clone());
         sim.client_io().spawn(TaskClass::Foreground, async move {
