@@ -1,7 +1,9 @@
-//! `bench ring`: what an operation costs through Helenus's io, against a raw io_uring that does nothing else. Both
-//! serve the same echo (a receive, then a send of what came, for each connection) to the same load generator, in turns.
+//! `bench ring`: what an operation costs through Helenus's io, against a raw io_uring that does nothing else, and against
+//! one whose receives are multishot with a ring of buffers. All serve the same echo (a receive, then a send of what came,
+//! for each connection) to the same load generator, in turns.
 
 mod load;
+mod multishot;
 mod ours;
 mod raw;
 
@@ -113,25 +115,28 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         eprintln!("one core for server and load: times say little");
     }
     println!("echo of {MESSAGE_BYTES} B, median of {rounds} rounds in turns, costs of the server's thread a message");
-    println!("{:>22} {:>6} {:>9} {:>9} {:>9} {:>11}", "", "", "enters", "allocs", "CPU us", "messages/s");
+    println!("{:>22} {:>16} {:>9} {:>9} {:>9} {:>11}", "", "", "enters", "allocs", "CPU us", "messages/s");
     for (connections, in_flight) in SHAPES {
-        let mut costs: [Vec<Cost>; 2] = Default::default();
+        let mut costs: [Vec<Cost>; 3] = Default::default();
         for _ in 0..rounds {
-            for (server, costs) in [ours::serve as Server, raw::serve].into_iter().zip(&mut costs) {
+            let servers = [ours::serve as Server, raw::serve, multishot::serve];
+            for (server, costs) in servers.into_iter().zip(&mut costs) {
                 costs.push(measure(server, server_core, connections, in_flight, messages));
             }
         }
         let shape = format!("{connections} x {in_flight} in flight");
-        let [ours, raw] = costs.map(|costs| median(&costs));
+        let [ours, raw, multishot] = costs.map(|costs| median(&costs));
         print(&shape, "ours", ours);
         print("", "raw", raw);
-        println!(
-            "{:>22} {:>6} {:>29.2}x {:>10.2}x",
-            "",
-            "ratio",
-            ours.cpu_us / raw.cpu_us,
-            ours.messages_per_s / raw.messages_per_s
-        );
+        print("", "raw, multishot", multishot);
+        for (name, one) in [("ours to raw", ours), ("multishot to raw", multishot)] {
+            println!(
+                "{:>22} {name:>16} {:>29.2}x {:>10.2}x",
+                "",
+                one.cpu_us / raw.cpu_us,
+                one.messages_per_s / raw.messages_per_s
+            );
+        }
     }
     Ok(())
 }
@@ -163,5 +168,5 @@ fn median(costs: &[Cost]) -> Cost {
 
 fn print(shape: &str, half: &str, cost: Cost) {
     let Cost { enters, allocations, cpu_us, messages_per_s } = cost;
-    println!("{shape:>22} {half:>6} {enters:>9.3} {allocations:>9.3} {cpu_us:>9.3} {messages_per_s:>11.0}");
+    println!("{shape:>22} {half:>16} {enters:>9.3} {allocations:>9.3} {cpu_us:>9.3} {messages_per_s:>11.0}");
 }

@@ -6,8 +6,10 @@ use std::rc::Rc;
 use crate::net::budget::{Budget, Held};
 use crate::net::limits::{KEPT_BYTES_MAX, RECEIVE_BYTES, RECEIVE_BYTES_MIN};
 
-/// So many receives in a row that fill a fraction of the buffer make it small again.
+/// So many receives in a row that fill less than such a share of the buffer make it small again. Much less than what makes
+/// it grow, so that a client's requests do not do both in turns.
 const SMALL_RECEIVES: u32 = 16;
+const SMALL_SHARE: usize = 16;
 
 pub struct Undecoded {
     /// Received and not decoded; empty while a receive is under way.
@@ -62,7 +64,7 @@ impl Undecoded {
         if got >= enough(room) && room < RECEIVE_BYTES && may_grow {
             self.resize((4 * room).min(RECEIVE_BYTES));
             self.small_receives = 0;
-        } else if got >= room / 4 {
+        } else if got >= room / SMALL_SHARE {
             self.small_receives = 0;
         } else {
             self.small_receives += 1;

@@ -53,8 +53,8 @@ pub fn start(core: Option<usize>) -> Result<CqlEcho, String> {
 impl Drop for CqlEcho {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // It looks when somebody connects.
-        let _woken = TcpStream::connect(self.address);
+        // It looks when somebody connects, and ends once nobody is connected.
+        drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join(); // its panic was printed
         }
