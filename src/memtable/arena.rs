@@ -180,9 +180,15 @@ impl SlabPool {
         }
     }
 
+    /// A slab of a size of its own takes the place of free ones, so that both together stay within what is allowed.
     fn take(&self, slots: usize) -> Slab {
-        let free = self.list(slots).and_then(|list| list.borrow_mut().pop());
-        free.unwrap_or_else(|| Slab::new(slots))
+        let Some(list) = self.list(slots) else {
+            let mut later = self.later.borrow_mut();
+            let left = later.len().saturating_sub(slots.div_ceil(SLAB_SLOTS));
+            later.truncate(left);
+            return Slab::new(slots);
+        };
+        list.borrow_mut().pop().unwrap_or_else(|| Slab::new(slots))
     }
 
     fn give_back(&self, mut slab: Slab) {
@@ -508,6 +514,31 @@ mod tests {
         arena.alloc(8);
         arena.alloc(SLOT_BYTES);
         assert_eq!(pool.free_bytes(), SLAB_SLOTS * SLOT_BYTES);
+    }
+
+    #[test]
+    fn a_slab_of_its_own_size_takes_the_place_of_free_ones() {
+        let pool = SlabPool::new();
+        pool.prefill(4 * SLAB_SLOTS * SLOT_BYTES);
+        let mut arena = Arena::new(pool.clone());
+        arena.alloc(2 * SLAB_SLOTS * SLOT_BYTES - GRANULE_BYTES);
+        assert_eq!(pool.free_bytes() + arena.allocated_bytes(), 4 * SLAB_SLOTS * SLOT_BYTES);
+        arena.alloc(8 * SLAB_SLOTS * SLOT_BYTES);
+        assert_eq!(pool.free_bytes(), 0);
+        drop(arena);
+        assert_eq!(pool.free_bytes(), 0, "it goes back to the system");
+    }
+
+    #[test]
+    fn a_pool_keeps_so_much_and_no_more() {
+        let pool = SlabPool::keeping(2 * SLAB_SLOTS * SLOT_BYTES);
+        let mut arena = Arena::new(pool.clone());
+        for _ in 0..4 * SLAB_SLOTS {
+            arena.alloc(SLOT_BYTES - GRANULE_BYTES);
+        }
+        assert!(arena.allocated_bytes() > 3 * SLAB_SLOTS * SLOT_BYTES);
+        drop(arena);
+        assert!(pool.free_bytes() > SLAB_SLOTS * SLOT_BYTES && pool.free_bytes() <= 2 * SLAB_SLOTS * SLOT_BYTES);
     }
 
     proptest! {
