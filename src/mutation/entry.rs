@@ -199,37 +199,33 @@ pub fn write_cell(
     expiry: Option<(u32, i64)>,
     value: &[u8],
 ) {
-    if matches!((path, stamp, expiry), (None, Stamp::Base(0), None)) {
-        write_plain_cell(out, column, value);
-    } else {
-        write_other_cell(out, column, path, stamp, expiry, value);
+    let is_plain = matches!((path, stamp, expiry), (None, Stamp::Base(0), None));
+    if is_plain && write_short_cell(out, column, value) {
+        return;
     }
+    let kind = if expiry.is_some() { tag::CELL_EXPIRING } else { tag::CELL };
+    write_cell_head(out, kind, column, path, stamp);
+    write_expiry(out, expiry);
+    write_bytes(out, value);
 }
 
 /// A cell under the base timestamp that has no path and does not expire.
 #[inline]
 pub fn write_plain_cell(out: &mut Vec<u8>, column: ColumnId, value: &[u8]) {
-    if column.0 < 0x80 && value.len() < 0x80 {
-        // What `EntryReader::next_plain_cell` reads.
-        out.extend_from_slice(&[tag::CELL, column.0 as u8, value.len() as u8]);
-        out.extend_from_slice(value);
-    } else {
-        write_other_cell(out, column, None, Stamp::Base(0), None, value);
+    if !write_short_cell(out, column, value) {
+        write_cell(out, column, None, Stamp::Base(0), None, value);
     }
 }
 
-fn write_other_cell(
-    out: &mut Vec<u8>,
-    column: ColumnId,
-    path: Option<&[u8]>,
-    stamp: Stamp,
-    expiry: Option<(u32, i64)>,
-    value: &[u8],
-) {
-    let kind = if expiry.is_some() { tag::CELL_EXPIRING } else { tag::CELL };
-    write_cell_head(out, kind, column, path, stamp);
-    write_expiry(out, expiry);
-    write_bytes(out, value);
+/// The same where column and length take a byte each: what `EntryReader::next_plain_cell` reads. Whether they do.
+#[inline]
+fn write_short_cell(out: &mut Vec<u8>, column: ColumnId, value: &[u8]) -> bool {
+    let is_short = column.0 < 0x80 && value.len() < 0x80;
+    if is_short {
+        out.extend_from_slice(&[tag::CELL, column.0 as u8, value.len() as u8]);
+        out.extend_from_slice(value);
+    }
+    is_short
 }
 
 pub fn write_cell_tombstone(
