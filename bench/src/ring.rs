@@ -7,7 +7,7 @@ mod multishot;
 mod ours;
 mod raw;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use helenus::io::allocated;
@@ -139,6 +139,33 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Serves an echo from a thread of its own on this core.
+fn on_core(
+    served: Served,
+    core: Option<usize>,
+    echo: fn(&Served) -> (Reading, Reading),
+) -> Receiver<(Reading, Reading)> {
+    let (done, readings) = channel();
+    std::thread::spawn(move || {
+        if let Some(id) = core {
+            core_affinity::set_for_current(core_affinity::CoreId { id });
+        }
+        done.send(echo(&served)).expect("the measurement waits for it");
+    });
+    readings
+}
+
+/// The connections of the load, which is told where to connect.
+fn accepted(served: &Served) -> impl Iterator<Item = TcpStream> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    served.address.send(listener.local_addr().expect("bound")).expect("the load waits for it");
+    (0..served.connections).map(move |_| {
+        let (socket, _) = listener.accept().expect("a connection");
+        socket.set_nodelay(true).expect("a TCP connection");
+        socket
+    })
 }
 
 fn parse(arguments: &[String]) -> Result<(usize, u64), String> {

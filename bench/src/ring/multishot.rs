@@ -3,15 +3,15 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::VecDeque;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
 use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{IoUring, cqueue, opcode};
 
-use super::{BUFFER_BYTES, Meter, Reading, Served};
+use super::{BUFFER_BYTES, Meter, Reading, Served, accepted, on_core};
 
 /// A power of two, and more than connections have unanswered receives.
 const BUFFERS: u16 = 1024;
@@ -22,14 +22,7 @@ const PAGE_BYTES: usize = 4096;
 const SENDING: u64 = 1 << 32;
 
 pub(super) fn serve(served: Served, core: Option<usize>) -> Receiver<(Reading, Reading)> {
-    let (done, readings) = channel();
-    std::thread::spawn(move || {
-        if let Some(id) = core {
-            core_affinity::set_for_current(core_affinity::CoreId { id });
-        }
-        done.send(echo(&served)).expect("the measurement waits for it");
-    });
-    readings
+    on_core(served, core, echo)
 }
 
 /// Buffers that the kernel takes to receive into. Never freed, as the kernel may still hold some at the end.
@@ -104,15 +97,8 @@ impl Connection {
 }
 
 fn echo(served: &Served) -> (Reading, Reading) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    served.address.send(listener.local_addr().expect("bound")).expect("the load waits for it");
-    let mut connections: Vec<Connection> = (0..served.connections)
-        .map(|_| {
-            let (socket, _) = listener.accept().expect("a connection");
-            socket.set_nodelay(true).expect("a TCP connection");
-            Connection { socket, held: VecDeque::new() }
-        })
-        .collect();
+    let mut connections: Vec<Connection> =
+        accepted(served).map(|socket| Connection { socket, held: VecDeque::new() }).collect();
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()

@@ -1,13 +1,13 @@
 //! The same echo on a bare io_uring: the floor. Single issuer, deferred task run, one enter a turn, nothing between the
 //! kernel and the buffers.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
 use io_uring::{IoUring, opcode, types};
 
-use super::{BUFFER_BYTES, Meter, Reading, Served};
+use super::{BUFFER_BYTES, Meter, Reading, Served, accepted, on_core};
 
 struct Connection {
     socket: TcpStream,
@@ -19,26 +19,12 @@ struct Connection {
 }
 
 pub(super) fn serve(served: Served, core: Option<usize>) -> Receiver<(Reading, Reading)> {
-    let (done, readings) = channel();
-    std::thread::spawn(move || {
-        if let Some(id) = core {
-            core_affinity::set_for_current(core_affinity::CoreId { id });
-        }
-        let both = echo(&served);
-        done.send(both).expect("the measurement waits for it");
-    });
-    readings
+    on_core(served, core, echo)
 }
 
 fn echo(served: &Served) -> (Reading, Reading) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    served.address.send(listener.local_addr().expect("bound")).expect("the load waits for it");
-    let connections: Vec<Connection> = (0..served.connections)
-        .map(|_| {
-            let (socket, _) = listener.accept().expect("a connection");
-            socket.set_nodelay(true).expect("a TCP connection");
-            Connection { socket, buffer: vec![0; BUFFER_BYTES], received: 0, sent: 0, receiving: true }
-        })
+    let connections: Vec<Connection> = accepted(served)
+        .map(|socket| Connection { socket, buffer: vec![0; BUFFER_BYTES], received: 0, sent: 0, receiving: true })
         .collect();
     // Never freed: the kernel may hold the last receives a little longer than the ring stands.
     let connections = connections.leak();
